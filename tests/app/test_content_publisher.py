@@ -28,7 +28,7 @@ from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.model import Branch
 from argosy.search.skip_policy import Policy
-from tests.ipni.publish.chains import KEY, chain, found, reading
+from tests.ipni.publish.chains import KEY, chain, read_context_entries, reading
 
 PATIENCE_S = 30.0
 AT = ["/ip4/127.0.0.1/tcp/6070/http"]
@@ -67,7 +67,7 @@ class Node:
 
     async def held(self) -> set[bytes]:
         async with reading(self.publisher) as source:
-            return set().union(*(await found(source)).values())
+            return set().union(*(await read_context_entries(source)).values())
 
 
 @asynccontextmanager
@@ -117,8 +117,8 @@ async def test_a_new_commit_takes_the_place_of_the_old_one_in_this_order() -> No
         await here.until_offered("r@bbbb")
         assert await here.held() == hashes("one", "three")
         async with reading(here.publisher) as source:
-            told = [(advert.context.decode()[:6], advert.is_removal) for advert in await chain(source)]
-        assert told == [("r@aaaa", False), ("r@bbbb", False), ("r@aaaa", True)]
+            removals_seen = [(advert.context.decode()[:6], advert.is_removal) for advert in await chain(source)]
+        assert removals_seen == [("r@aaaa", False), ("r@bbbb", False), ("r@aaaa", True)]
         assert here.adverts.find(sha256(b"two").digest()) is None
 
 

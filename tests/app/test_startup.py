@@ -53,41 +53,41 @@ def test_a_failure_of_a_former_run_does_not_count() -> None:
 async def test_ready_waits_for_the_roles_and_for_every_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(startup, "POLL_S", 0.0)
     monkeypatch.setattr(startup, "READY_POLL_S", 0.0)
-    looks = asyncio.Queue[None]()
+    polls = asyncio.Queue[None]()
     has_catalog = is_serving = False
     repositories: tuple[RepoView, ...] = (view("a", RepoState.UNOWNED),)
 
     async def status() -> FleetStatus:
         nonlocal has_catalog
-        looks.put_nowait(None)
+        polls.put_nowait(None)
         if not has_catalog:
             has_catalog = True
             raise Unavailable("the gateway has no catalog yet")
         return FleetStatus(0.0, repositories=repositories)
 
-    async def look_again() -> None:
+    async def wait_for_poll() -> None:
         """Returns when a poll that started after this call is over."""
-        while not looks.empty():
-            looks.get_nowait()
+        while not polls.empty():
+            polls.get_nowait()
         for _ in range(2):
-            await looks.get()
+            await polls.get()
 
     display = Recorder()
     watching = asyncio.create_task(watch_startup(display, lambda: is_serving, status))
     async with asyncio.timeout(WITHIN_S):
         is_serving = True
-        await look_again()
+        await wait_for_poll()
         assert not display.ready.is_set(), "a repository has no node"
         is_serving = False
         repositories = (view("a", RepoState.READY),)
-        await look_again()
+        await wait_for_poll()
         assert not display.ready.is_set(), "a role is not ready"
         is_serving = True
         await display.ready.wait()
         assert display.warnings == []
         repositories = (view("a", RepoState.READY, reason="host not reached"),)
         await display.warned.wait()
-        await look_again()
+        await wait_for_poll()
         assert display.warnings == ["a: host not reached"], "once"
     watching.cancel()
 

@@ -27,8 +27,8 @@ from argosy.ipni.web.app import indexer_app
 from argosy.ipni.web.find_connection import FindConnection
 from argosy.search.fleet.http import node_routes
 from argosy.search.fleet.remote_node import RemoteNodes
+from tests.ipni.web.builders import CONTENT, A, result
 from tests.ipni.web.double import IndexerDouble
-from tests.ipni.web.making import CONTENT, A, result
 from tests.search.fleet.node_fixture import NodeFixture, search_request, small, without_time
 
 HOST = "127.0.0.1"

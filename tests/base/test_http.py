@@ -62,8 +62,8 @@ def request(*parts: bytes, authorization: str = "") -> Request:
 )
 def test_an_error_contains_its_remedy(error: ArgosyError, status: int, header: tuple[str, str] | None) -> None:
     response = error_response(error)
-    told = json.loads(bytes(response.body))["error"]
-    assert (response.status_code, told["status"], told["kind"]) == (status, status, type(error).__name__)
+    body = json.loads(bytes(response.body))["error"]
+    assert (response.status_code, body["status"], body["kind"]) == (status, status, type(error).__name__)
     extra = [(n, v) for n, v in response.headers.items() if n in ("x-argosy-owner", "retry-after")]
     assert extra == ([] if header is None else [header])
 

@@ -9,9 +9,9 @@ MANY = 2_000
 
 
 def test_ids_are_random_uuids_in_their_usual_form() -> None:
-    made = [new_uuid() for _ in range(MANY)]
-    assert len(set(made)) == MANY
-    for text in made:
+    ids = [new_uuid() for _ in range(MANY)]
+    assert len(set(ids)) == MANY
+    for text in ids:
         assert str(UUID(text)) == text
         assert UUID(text).version == 4
         assert UUID(text).variant == "specified in RFC 4122"

@@ -65,12 +65,12 @@ def test_events_below_the_level_are_not_written(stream: io.StringIO) -> None:
 
 
 def test_a_disabled_level_never_evaluates_its_fields(stream: io.StringIO) -> None:
-    class Touchy:
+    class RaisingRepr:
         def __repr__(self) -> str:
             raise AssertionError("was rendered")
 
     logs.configure("info", "json", stream)
-    logs.get("a").debug("quiet", thing=Touchy())
+    logs.get("a").debug("quiet", thing=RaisingRepr())
     assert stream.getvalue() == ""
 
 

@@ -93,14 +93,14 @@ async def test_requests_of_one_turn_are_written_together() -> None:
 async def test_a_cancelled_caller_does_not_shift_the_replies_of_others() -> None:
     is_open = asyncio.Event()
 
-    async def patient(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked = [await command(reader) for _ in range(3)]
+    async def reply_after_three(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        commands_seen = [await command(reader) for _ in range(3)]
         await is_open.wait()
-        for args in asked:
+        for args in commands_seen:
             writer.write(b"$1\r\n%s\r\n" % args[-1])
         await reader.read()
 
-    async with serving(patient) as port:
+    async with serving(reply_after_three) as port:
         wire = await wired(port)
         first, second, third = (asyncio.ensure_future(wire.send("ECHO", letter)) for letter in "abc")
         await asyncio.sleep(0)
@@ -199,7 +199,7 @@ async def test_an_error_reply_is_raised_with_the_servers_text() -> None:
 async def test_a_lost_connection_is_reopened_and_callers_share_the_attempt() -> None:
     connections = 0
 
-    async def brittle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def close_after_first(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal connections
         connections += 1
         number = connections
@@ -209,7 +209,7 @@ async def test_a_lost_connection_is_reopened_and_callers_share_the_attempt() -> 
                 return
             writer.write(b"+OK\r\n")
 
-    async with serving(brittle) as port:
+    async with serving(close_after_first) as port:
         mux = muxed(port)
         with pytest.raises(Unavailable):
             await mux.call("SET", "break")
@@ -250,14 +250,14 @@ async def test_a_closed_client_raises() -> None:
 async def test_a_script_the_server_forgot_is_loaded_and_run_once() -> None:
     seen: list[bytes] = []
 
-    async def forgetful(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def lose_scripts(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
             args = await command(reader)
             seen.append(args[0])
             is_unknown = args[0] == b"EVALSHA" and b"SCRIPT" not in seen
             writer.write(b"-NOSCRIPT No matching script\r\n" if is_unknown else b"+OK\r\n")
 
-    async with serving(forgetful) as port:
+    async with serving(lose_scripts) as port:
         mux = muxed(port)
         assert await mux.script(Script("x", "return 1"), ("k",), ("a",)) == b"OK"
         assert seen == [b"CLIENT", b"EVALSHA", b"SCRIPT", b"EVALSHA"]
@@ -286,7 +286,7 @@ async def test_a_moved_reply_is_followed_to_the_named_node() -> None:
 
 
 async def test_sentinels_are_queried_for_the_primary_and_again_after_it_became_a_replica() -> None:
-    asked = 0
+    commands_seen = 0
 
     async def demoted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
@@ -296,29 +296,29 @@ async def test_sentinels_are_queried_for_the_primary_and_again_after_it_became_a
     async with serving(echo) as new, serving(demoted) as old:
 
         async def sentinel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            nonlocal asked
+            nonlocal commands_seen
             assert await command(reader) == [b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", b"main"]
-            asked += 1
-            port = b"%d" % (old if asked == 1 else new)
+            commands_seen += 1
+            port = b"%d" % (old if commands_seen == 1 else new)
             writer.write(b"*2\r\n$9\r\n127.0.0.1\r\n$%d\r\n%s\r\n" % (len(port), port))
             await reader.read()
 
-        async with serving(silent) as mute, serving(sentinel) as talking:
+        async with serving(silent) as mute, serving(sentinel) as answering:
             del mute
-            target = parse_redis_url(f"redis+sentinel://127.0.0.1:1,127.0.0.1:{talking}/main")
+            target = parse_redis_url(f"redis+sentinel://127.0.0.1:1,127.0.0.1:{answering}/main")
             mux = RedisMux(target, clock=SystemClock(), random=seeded_random(1))
             assert await mux.call("ECHO", "written") == b"written"
-            assert asked == 2
+            assert commands_seen == 2
             await mux.close()
 
 
 async def test_sentinels_without_a_primary_are_named() -> None:
-    async def ignorant(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def without_primary(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await command(reader)
         writer.write(b"*-1\r\n")
         await reader.read()
 
-    async with serving(ignorant) as port:
+    async with serving(without_primary) as port:
         target = parse_redis_url(f"redis+sentinel://127.0.0.1:{port}/absent")
         mux = RedisMux(target, clock=SystemClock(), random=seeded_random(1))
         with pytest.raises(Unavailable, match="knows no service 'absent'"):

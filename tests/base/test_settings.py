@@ -12,7 +12,7 @@ from argosy.base.settings import describe, load, setting, show
 
 
 @dataclass(frozen=True)
-class Keeper:
+class RenewalSettings:
     SECTION: ClassVar[str] = "keeper"
 
     ttl_s: float = setting(30.0, min=1, doc="how long a lease lives")
@@ -35,7 +35,7 @@ class Store:
     is_tls: bool = setting(False, doc="whether to encrypt")
 
 
-BOTH = (Keeper, Store)
+BOTH = (RenewalSettings, Store)
 
 
 def problems(**sources) -> list[str]:
@@ -47,16 +47,16 @@ def problems(**sources) -> list[str]:
 
 def test_without_any_source_the_defaults_hold() -> None:
     loaded = load(BOTH, environ={})
-    assert loaded.get(Keeper) == Keeper()
+    assert loaded.get(RenewalSettings) == RenewalSettings()
     assert loaded.get(Store) == Store()
 
 
 def test_the_file_outranks_the_default_and_the_environment_the_file() -> None:
     text = '[keeper]\nttl_s = 20\nmargin_s = 2.5\nspaces = ["a", "b"]\n[store]\nis_tls = true'
     loaded = load(BOTH, toml_text=text, environ={"ARGOSY_KEEPER_TTL_S": "10", "HOME": "/x"})
-    assert loaded.get(Keeper) == Keeper(ttl_s=10.0, margin_s=2.5, spaces=("a", "b"))
+    assert loaded.get(RenewalSettings) == RenewalSettings(ttl_s=10.0, margin_s=2.5, spaces=("a", "b"))
     assert loaded.get(Store).is_tls is True
-    assert isinstance(loaded.get(Keeper).ttl_s, float)
+    assert isinstance(loaded.get(RenewalSettings).ttl_s, float)
 
 
 def test_an_empty_variable_undoes_an_optional_setting_of_the_file() -> None:
@@ -66,13 +66,13 @@ def test_an_empty_variable_undoes_an_optional_setting_of_the_file() -> None:
 
 def test_lists_in_the_environment_are_parted_by_commas() -> None:
     loaded = load(BOTH, environ={"ARGOSY_KEEPER_SPACES": "a, b"})
-    assert loaded.get(Keeper).spaces == ("a", "b")
+    assert loaded.get(RenewalSettings).spaces == ("a", "b")
 
 
 def test_a_file_is_read_from_its_path(tmp_path: Path) -> None:
     path = tmp_path / "fleet.toml"
     path.write_text("[keeper]\nttl_s = 12")
-    assert load(BOTH, path=path, environ={}).get(Keeper).ttl_s == 12
+    assert load(BOTH, path=path, environ={}).get(RenewalSettings).ttl_s == 12
     path.write_text("[keeper]\nttl_s = 0")
     assert problems(path=path)[1] == f"{path}:keeper.ttl_s: expected a number, at least 1; got 0"
 
@@ -86,8 +86,8 @@ def test_a_missing_or_invalid_toml_file_is_reported(tmp_path: Path) -> None:
 
 def test_all_problems_are_reported_at_once_each_with_its_source() -> None:
     text = '[keeper]\nttl_s = "long"\nmodes = "safe"\n[stoer]\nx = 1'
-    told = problems(toml_text=text, environ={"ARGOSY_STORE_IS_TLS": "perhaps"})
-    assert told == [
+    message = problems(toml_text=text, environ={"ARGOSY_STORE_IS_TLS": "perhaps"})
+    assert message == [
         "4 settings are wrong:",
         "toml:keeper.ttl_s: expected a number, at least 1; got 'long'",
         "toml:keeper.modes: unknown key; did you mean mode?",
@@ -108,13 +108,13 @@ def test_a_section_that_is_no_table_is_reported() -> None:
 
 
 def test_an_invalid_choice_is_reported() -> None:
-    [_, told] = problems(environ={"ARGOSY_KEEPER_MODE": "quick"})
-    assert told == "ARGOSY_KEEPER_MODE: expected text, one of safe, fast; got 'quick'"
+    [_, message] = problems(environ={"ARGOSY_KEEPER_MODE": "quick"})
+    assert message == "ARGOSY_KEEPER_MODE: expected text, one of safe, fast; got 'quick'"
 
 
 def test_fields_are_checked_against_one_another() -> None:
-    [_, told] = problems(environ={"ARGOSY_KEEPER_MARGIN_S": "40"})
-    assert told == "keeper: margin_s (40.0) must be less than ttl_s (30.0)"
+    [_, message] = problems(environ={"ARGOSY_KEEPER_MARGIN_S": "40"})
+    assert message == "keeper: margin_s (40.0) must be less than ttl_s (30.0)"
 
 
 def test_a_variable_that_is_no_setting_is_ignored_with_a_warning() -> None:
@@ -132,14 +132,14 @@ def test_a_variable_that_is_no_setting_is_ignored_with_a_warning() -> None:
 
 
 def test_no_error_contains_a_secret() -> None:
-    told = "\n".join(
+    message = "\n".join(
         problems(
             toml_text="[store]\npassword = 12345\nurl = 7", environ={"ARGOSY_STORE_POOL_MAX": "redis://:hunter2@h"}
         )
     )
-    assert "toml:store.password: expected text; got ***" in told
-    assert "redis://:***@h" in told
-    assert "12345" not in told
+    assert "toml:store.password: expected text; got ***" in message
+    assert "redis://:***@h" in message
+    assert "12345" not in message
 
 
 def test_shown_settings_have_their_source_and_no_secrets() -> None:
@@ -202,9 +202,9 @@ def test_a_faulty_declaration_is_a_bug() -> None:
     with pytest.raises(AssertionError, match="must be declared with setting"):
         load([Bare], environ={})
     with pytest.raises(AssertionError, match="share an environment variable"):
-        load([Keeper, Keeper], environ={})
+        load([RenewalSettings, RenewalSettings], environ={})
 
 
 def test_reading_settings_that_were_not_loaded_is_a_bug() -> None:
     with pytest.raises(AssertionError, match="Store was not among"):
-        load([Keeper], environ={}).get(Store)
+        load([RenewalSettings], environ={}).get(Store)

@@ -10,31 +10,31 @@ from argosy.base.shared_calls import SingleFlight
 
 class Work:
     def __init__(self) -> None:
-        self.begun = 0
-        self.has_begun = asyncio.Event()
+        self.started = 0
+        self.has_started = asyncio.Event()
         self.cancelled = 0
         self.finish = asyncio.Event()
 
     async def run(self) -> int:
-        self.begun += 1
-        self.has_begun.set()
+        self.started += 1
+        self.has_started.set()
         try:
             await self.finish.wait()
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
-        return self.begun
+        return self.started
 
 
-async def waiting(sharing: SingleFlight[int], work: Work, count: int) -> list[asyncio.Task[int]]:
+async def start_callers(sharing: SingleFlight[int], work: Work, count: int) -> list[asyncio.Task[int]]:
     tasks = [asyncio.create_task(sharing.run("key", work.run)) for _ in range(count)]
-    await work.has_begun.wait()
+    await work.has_started.wait()
     return tasks
 
 
 async def test_work_is_done_once_for_all() -> None:
     sharing, work = SingleFlight[int](), Work()
-    tasks = await waiting(sharing, work, 4)
+    tasks = await start_callers(sharing, work, 4)
     assert "key" in sharing
     work.finish.set()
     assert await asyncio.gather(*tasks) == [1, 1, 1, 1]
@@ -51,7 +51,7 @@ async def test_other_work_is_other_work() -> None:
 
 async def test_a_cancelled_caller_does_not_affect_the_others() -> None:
     sharing, work = SingleFlight[int](), Work()
-    first, *others = await waiting(sharing, work, 3)
+    first, *others = await start_callers(sharing, work, 3)
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first
@@ -62,7 +62,7 @@ async def test_a_cancelled_caller_does_not_affect_the_others() -> None:
 
 async def test_without_waiting_callers_the_work_is_cancelled_and_the_next_call_restarts_it() -> None:
     sharing, work = SingleFlight[int](), Work()
-    tasks = await waiting(sharing, work, 2)
+    tasks = await start_callers(sharing, work, 2)
     for task in tasks:
         task.cancel()
     results = await asyncio.gather(*tasks, return_exceptions=True)
@@ -74,7 +74,7 @@ async def test_without_waiting_callers_the_work_is_cancelled_and_the_next_call_r
 
 async def test_a_caller_during_the_cancellation_of_abandoned_work_restarts_it() -> None:
     sharing, work = SingleFlight[int](), Work()
-    [only] = await waiting(sharing, work, 1)
+    [only] = await start_callers(sharing, work, 1)
     only.cancel()
     await asyncio.sleep(0)  # it has left, and the work has been cancelled
     second = asyncio.create_task(sharing.run("key", work.run))

@@ -28,10 +28,10 @@ class Traced:
 
 
 @pytest.fixture
-def traced():
-    made = Traced()
-    yield made
-    made.tracer.close()
+def spans_tracer():
+    spans = Traced()
+    yield spans
+    spans.tracer.close()
 
 
 def test_without_a_tracer_a_span_is_shared_and_stores_nothing() -> None:
@@ -45,35 +45,35 @@ def test_without_a_tracer_exceptions_still_rise() -> None:
         raise KeyError("x")
 
 
-def test_a_span_has_its_name_and_attributes(traced: Traced) -> None:
-    with traced.tracer.span("search", repo="a", limit=10) as span:
+def test_a_span_has_its_name_and_attributes(spans_tracer: Traced) -> None:
+    with spans_tracer.tracer.span("search", repo="a", limit=10) as span:
         span.set("hits", 3)
-    assert dict(traced["search"].attributes) == {"repo": "a", "limit": 10, "hits": 3}
-    assert traced["search"].status.status_code is StatusCode.UNSET
+    assert dict(spans_tracer["search"].attributes) == {"repo": "a", "limit": 10, "hits": 3}
+    assert spans_tracer["search"].status.status_code is StatusCode.UNSET
 
 
-def test_a_span_within_a_span_is_its_child(traced: Traced) -> None:
-    with traced.tracer.span("outer"), traced.tracer.span("inner"):
+def test_a_span_within_a_span_is_its_child(spans_tracer: Traced) -> None:
+    with spans_tracer.tracer.span("outer"), spans_tracer.tracer.span("inner"):
         pass
-    assert traced["inner"].parent.span_id == traced["outer"].context.span_id
+    assert spans_tracer["inner"].parent.span_id == spans_tracer["outer"].context.span_id
 
 
-async def test_tasks_at_the_same_time_do_not_mix_up_their_spans(traced: Traced) -> None:
+async def test_tasks_at_the_same_time_do_not_mix_up_their_spans(spans_tracer: Traced) -> None:
     async def work(name: str) -> None:
-        with traced.tracer.span(name):
+        with spans_tracer.tracer.span(name):
             await asyncio.sleep(0)
-            with traced.tracer.span(f"{name} inner"):
+            with spans_tracer.tracer.span(f"{name} inner"):
                 await asyncio.sleep(0)
 
     await asyncio.gather(work("a"), work("b"))
     for name in ("a", "b"):
-        assert traced[f"{name} inner"].parent.span_id == traced[name].context.span_id
+        assert spans_tracer[f"{name} inner"].parent.span_id == spans_tracer[name].context.span_id
 
 
-def test_an_exception_is_recorded_and_propagates(traced: Traced) -> None:
-    with pytest.raises(ValueError, match="bad"), traced.tracer.span("search"):
+def test_an_exception_is_recorded_and_propagates(spans_tracer: Traced) -> None:
+    with pytest.raises(ValueError, match="bad"), spans_tracer.tracer.span("search"):
         raise ValueError("bad redis://:hunter2@cache/0")
-    span = traced["search"]
+    span = spans_tracer["search"]
     assert span.status.status_code is StatusCode.ERROR
     assert span.status.description == "ValueError: bad redis://:***@cache/0"
     [event] = span.events
@@ -82,10 +82,10 @@ def test_an_exception_is_recorded_and_propagates(traced: Traced) -> None:
     assert "hunter2" not in span.to_json()
 
 
-def test_secrets_do_not_reach_a_span(traced: Traced) -> None:
-    with traced.tracer.span("fetch", url="https://x:hunter2@git/a") as span:
+def test_secrets_do_not_reach_a_span(spans_tracer: Traced) -> None:
+    with spans_tracer.tracer.span("fetch", url="https://x:hunter2@git/a") as span:
         span.set("api_token", "hunter2")
-    assert dict(traced["fetch"].attributes) == {"url": "https://x:***@git/a", "api_token": "***"}
+    assert dict(spans_tracer["fetch"].attributes) == {"url": "https://x:***@git/a", "api_token": "***"}
 
 
 def test_a_tracer_for_a_collector_can_be_created_and_closed() -> None:
@@ -105,22 +105,22 @@ def test_without_the_extra_the_error_names_what_to_install(monkeypatch) -> None:
         otel_tracer("http://collector:4318/v1/traces", "argosy")
 
 
-def test_a_trace_continues_in_another_process(traced: Traced) -> None:
-    with traced.tracer.span("here"):
-        headers = traced.tracer.inject()
-    with traced.tracer.extract(headers), traced.tracer.span("elsewhere"):
+def test_a_trace_continues_in_another_process(spans_tracer: Traced) -> None:
+    with spans_tracer.tracer.span("here"):
+        headers = spans_tracer.tracer.inject()
+    with spans_tracer.tracer.extract(headers), spans_tracer.tracer.span("elsewhere"):
         pass
-    with traced.tracer.extract({}), traced.tracer.span("alone"):
+    with spans_tracer.tracer.extract({}), spans_tracer.tracer.span("alone"):
         pass
-    assert traced["elsewhere"].parent.span_id == traced["here"].context.span_id
-    assert traced["elsewhere"].context.trace_id == traced["here"].context.trace_id
-    assert traced["alone"].parent is None
+    assert spans_tracer["elsewhere"].parent.span_id == spans_tracer["here"].context.span_id
+    assert spans_tracer["elsewhere"].context.trace_id == spans_tracer["here"].context.trace_id
+    assert spans_tracer["alone"].parent is None
 
 
-def test_an_invalid_trace_header_is_ignored(traced: Traced) -> None:
-    with traced.tracer.extract({"traceparent": "00-zz-\x00-01"}), traced.tracer.span("alone"):
+def test_an_invalid_trace_header_is_ignored(spans_tracer: Traced) -> None:
+    with spans_tracer.tracer.extract({"traceparent": "00-zz-\x00-01"}), spans_tracer.tracer.span("alone"):
         pass
-    assert traced["alone"].parent is None
+    assert spans_tracer["alone"].parent is None
 
 
 def test_without_a_tracer_no_context_is_propagated() -> None:

@@ -61,12 +61,12 @@ def values(bench: Bench) -> dict[str, float | None]:
 async def test_load_and_overhead_are_measured_beside_ripgrep_and_the_nodes(tmp_path: Path) -> None:
     bench = Bench("fleet", is_quick=True)
     await run.measure_latencies(bench, TINY, split_corpus(tmp_path / "corpus"), tmp_path)
-    told = {result.figure.id: result.value or 0.0 for result in bench.results}
-    assert told.keys() == {figure.id for figure in (*figures.LOADS, *figures.OVERHEADS)}
-    assert told["load.errors"] == 0
-    assert told["load.p50"] <= told["load.p95"] <= told["load.p99"]
+    measured = {result.figure.id: result.value or 0.0 for result in bench.results}
+    assert measured.keys() == {figure.id for figure in (*figures.LOADS, *figures.OVERHEADS)}
+    assert measured["load.errors"] == 0
+    assert measured["load.p50"] <= measured["load.p95"] <= measured["load.p99"]
     positive = ("load.gateway_cpu", "load.nodes_cpu", "overhead.direct_p50", "overhead.gateway_cpu")
-    assert min(told[name] for name in positive) > 0
+    assert min(measured[name] for name in positive) > 0
     throughput = next(result for result in bench.results if result.figure == figures.THROUGHPUT)
     assert throughput.peers["rg"] > 0
     assert [note for note in bench.notes if note.startswith("load: ") and "node-2" in note]
@@ -75,27 +75,27 @@ async def test_load_and_overhead_are_measured_beside_ripgrep_and_the_nodes(tmp_p
 @pytest.mark.timeout(180)
 async def test_an_import_becomes_ready_and_commands_are_counted() -> None:
     bench = await measure("import.")
-    told = values(bench)
-    assert told.keys() == {figure.id for figure in (figures.import_ready(4), *figures.IMPORTS)}
-    assert min(told["import.store_transactions"], told["import.registry_transactions"]) > 0
+    measured = values(bench)
+    assert measured.keys() == {figure.id for figure in (figures.import_ready(4), *figures.IMPORTS)}
+    assert min(measured["import.store_transactions"], measured["import.registry_transactions"]) > 0
     assert bench.details["import_commands"]["store"]
 
 
 @pytest.mark.timeout(180)
 async def test_a_killed_node_affects_only_its_own_repositories() -> None:
     bench = await measure("killed.alone")
-    told = {result.figure.id: result for result in bench.results}
-    assert told["killed.alone.failed_of_others"].value == 0
-    back = told["killed.alone.back"]
+    measured = {result.figure.id: result for result in bench.results}
+    assert measured["killed.alone.failed_of_others"].value == 0
+    back = measured["killed.alone.back"]
     assert (back.value or 0.0) > 0
     assert (back.figure.goal or 0.0) >= TINY.failover.ttl_s + TINY.failover.window_s
 
 
 @pytest.mark.timeout(180)
 async def test_a_drained_node_hands_off_its_index() -> None:
-    told = values(await measure("drain."))
-    assert told.keys() == {figure.id for figure in figures.DRAINS}
-    assert told["drain.received"] <= told["drain.successor_ready"]
+    measured = values(await measure("drain."))
+    assert measured.keys() == {figure.id for figure in figures.DRAINS}
+    assert measured["drain.received"] <= measured["drain.successor_ready"]
 
 
 async def test_without_the_servers_the_figures_have_the_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,18 +59,18 @@ async def measure(only: str) -> tuple[dict[str, float], Bench]:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("codec", ["cbor", "json"])
 async def test_chains_are_ingested_with_concurrent_finds(codec: str) -> None:
-    told, bench = await measure(f"ingest.{codec}")
-    assert told.keys() == {figure.id for figure in figures.ingest(codec)}
-    assert min(told.values()) > 0
-    assert told[f"ingest.{codec}_find_p50"] <= told[f"ingest.{codec}_find_p99"]
+    measured, bench = await measure(f"ingest.{codec}")
+    assert measured.keys() == {figure.id for figure in figures.ingest(codec)}
+    assert min(measured.values()) > 0
+    assert measured[f"ingest.{codec}_find_p50"] <= measured[f"ingest.{codec}_find_p99"]
     assert any(f"ingest.{codec}: " in note for note in bench.notes)
 
 
 @pytest.mark.timeout(120)
 async def test_finds_are_counted_on_one_core() -> None:
-    told, _ = await measure("find.")
-    assert told.keys() == {figure.id for figure in figures.FINDS}
-    assert min(told.values()) > 0
+    measured, _ = await measure("find.")
+    assert measured.keys() == {figure.id for figure in figures.FINDS}
+    assert min(measured.values()) > 0
 
 
 @pytest.mark.timeout(120)
@@ -81,26 +81,26 @@ async def test_the_store_is_measured_beside_peers_and_a_note_names_the_absent_on
         raise Unavailable("the peers cannot be installed: no network")
 
     monkeypatch.setattr(environment, "ensure_environment", fail)
-    told, bench = await measure("store.")
-    assert told.keys() == {figure.id for figure in figures.STORES}
+    measured, bench = await measure("store.")
+    assert measured.keys() == {figure.id for figure in figures.STORES}
     assert {name for result in bench.results for name in result.peers} == {"rocksdict", "sqlite"}
     assert "lmdb: not measured, the peers cannot be installed: no network" in bench.notes
 
 
 @pytest.mark.timeout(120)
 async def test_growth_is_the_rate_at_the_end_relative_to_the_start() -> None:
-    told, bench = await measure("growth.")
-    assert told.keys() == {figure.id for figure in figures.growth(2, has_goal=False)}
-    assert min(told.values()) > 0
+    measured, bench = await measure("growth.")
+    assert measured.keys() == {figure.id for figure in figures.growth(2, has_goal=False)}
+    assert min(measured.values()) > 0
     assert any("bytes on disk" in note for note in bench.notes)
 
 
 @pytest.mark.timeout(180)
 async def test_a_gateway_is_measured_healthy_and_with_failed_indexers() -> None:
-    told, _ = await measure("fanout.")
-    assert told.keys() == {figure.id for figure in (*figures.OVERHEADS, *figures.LOSSES)}
-    assert told["fanout.added_p50"] == pytest.approx(told["fanout.find_p50"] - told["fanout.direct_p50"])
-    assert min(told[f"fanout.{how}"] for how in ("healthy_p99", "stalled_p99", "dead_p99")) > 0
+    measured, _ = await measure("fanout.")
+    assert measured.keys() == {figure.id for figure in (*figures.OVERHEADS, *figures.LOSSES)}
+    assert measured["fanout.added_p50"] == pytest.approx(measured["fanout.find_p50"] - measured["fanout.direct_p50"])
+    assert min(measured[f"fanout.{how}"] for how in ("healthy_p99", "stalled_p99", "dead_p99")) > 0
 
 
 def test_a_chain_has_the_multihashes_of_its_seed() -> None:

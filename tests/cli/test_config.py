@@ -24,8 +24,8 @@ def run(*words: str) -> Result:
 
 def test_show_prints_each_value_and_its_source(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARGOSY_OWNERSHIP_RENEW_S", "6")
-    told = json.loads(run("show", "--config", str(file), "--json").output)
-    rows = {(row["section"], row["name"]): row for row in told}
+    values = json.loads(run("show", "--config", str(file), "--json").output)
+    rows = {(row["section"], row["name"]): row for row in values}
     assert rows["ownership", "ttl_s"] == {"section": "ownership", "name": "ttl_s", "value": "20.0", "source": str(file)}
     assert rows["ownership", "renew_s"]["source"] == "ARGOSY_OWNERSHIP_RENEW_S"
     assert rows["ownership", "window_s"]["source"] == "default"

@@ -11,18 +11,18 @@ from argosy.cli.find import find
 NOWHERE = ("--url", "http://127.0.0.1:9")
 
 
-def said(*words: str) -> tuple[int, str]:
+def find_error(*words: str) -> tuple[int, str]:
     answer = CliRunner().invoke(find, [*words, *NOWHERE])
     assert answer.stdout == ""
     return answer.exit_code, answer.stderr
 
 
 def test_an_argument_that_is_neither_file_nor_hash_is_reported(tmp_path: Path) -> None:
-    assert said("nothing.py") == (
+    assert find_error("nothing.py") == (
         2,
         "error: 'nothing.py' not found: no such file, and not a CID or a multihash in base58 or hexadecimal\n",
     )
-    assert said(str(tmp_path)) == (2, f"error: {str(tmp_path)!r} is a directory; pass the files in it\n")
+    assert find_error(str(tmp_path)) == (2, f"error: {str(tmp_path)!r} is a directory; pass the files in it\n")
 
 
 @pytest.mark.parametrize(
@@ -34,14 +34,14 @@ def test_an_argument_that_is_neither_file_nor_hash_is_reported(tmp_path: Path) -
     ],
 )
 def test_an_indexer_that_does_not_answer_is_named(name: str) -> None:
-    code, words = said(name)
+    code, words = find_error(name)
     assert code == 2
     assert "http://127.0.0.1:9 unreachable" in words
     assert "unreachable" in words
 
 
 def test_an_error_is_printed_as_json_on_request() -> None:
-    code, words = said("nothing.py", "--json")
+    code, words = find_error("nothing.py", "--json")
     assert (code, json.loads(words)["error"]["kind"]) == (2, "NotFound")
 
 

@@ -43,14 +43,14 @@ def run(store: str, *words: str) -> Result:
     return CliRunner().invoke(cli, [*words, "--store", store])
 
 
-def ask(store: str, *words: str) -> Any:
+def run_json(store: str, *words: str) -> Any:
     answer = run(store, *words, "--json")
     assert answer.exit_code == 0, answer.stderr
     return json.loads(answer.stdout)
 
 
 def test_leases_are_listed(store: str) -> None:
-    (lease,) = ask(store, "lease", "list")
+    (lease,) = run_json(store, "lease", "list")
     epoch = lease.pop("epoch")
     assert epoch > 0
     assert lease == {"unit": "alpha", "replica": 0, "node": "n1", "address": "n1:6070", "state": "warming"}
@@ -58,12 +58,12 @@ def test_leases_are_listed(store: str) -> None:
 
 
 def test_leases_of_one_node_are_listed(store: str) -> None:
-    assert ask(store, "lease", "list", "--node", "n2") == []
+    assert run_json(store, "lease", "list", "--node", "n2") == []
     assert run(store, "lease", "list", "--node", "n2").output == "no leases found\n"
 
 
 def test_nodes_are_listed_with_what_they_hold(store: str) -> None:
-    nodes = {row["node"]: row for row in ask(store, "node", "list")}
+    nodes = {row["node"]: row for row in run_json(store, "node", "list")}
     assert {name: row["leases"] for name, row in nodes.items()} == {"n1": 1, "n2": 0, "n3": 0}
     assert nodes["n1"]["is_bidding"]
     assert nodes["n1"]["capabilities"] == ["search"]
@@ -72,14 +72,14 @@ def test_nodes_are_listed_with_what_they_hold(store: str) -> None:
 
 
 def test_running_auctions_are_listed(store: str) -> None:
-    (auction,) = ask(store, "auction", "list")
+    (auction,) = run_json(store, "auction", "list")
     assert (auction["unit"], auction["max_bids"]) == ("beta", 5)
     assert "beta" in run(store, "auction", "list").output
 
 
 def test_the_threshold_is_pushed_and_removed(store: str) -> None:
-    assert ask(store, "auction", "set-max-bids", "3") == {"max_bids": 3}
-    assert ask(store, "auction", "set-max-bids", "none") == {"max_bids": None}
+    assert run_json(store, "auction", "set-max-bids", "3") == {"max_bids": 3}
+    assert run_json(store, "auction", "set-max-bids", "none") == {"max_bids": None}
     assert run(store, "auction", "set-max-bids", "3").output == "set max-bids to 3\n"
 
 
@@ -89,13 +89,13 @@ def test_an_invalid_threshold_is_rejected(store: str, count: str) -> None:
 
 
 def test_the_scale_is_shown(store: str) -> None:
-    signal = ask(store, "scale")
+    signal = run_json(store, "scale")
     assert (signal["current_nodes"], signal["desired_nodes"]) == (3, 3)
     assert "desired_nodes" in run(store, "scale").output
 
 
 def test_another_space_is_empty(store: str) -> None:
-    assert ask(store, "lease", "list", "--space", "shards") == []
+    assert run_json(store, "lease", "list", "--space", "shards") == []
 
 
 def test_a_store_in_the_memory_of_another_process_cannot_be_read() -> None:

@@ -21,7 +21,7 @@ def run(*words: object) -> Result:
 
 
 @pytest.fixture
-def papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ARGOSY_NODE_DATA_DIR", str(tmp_path / "data"))
     folder = tmp_path / "papers"
     folder.mkdir()
@@ -45,47 +45,47 @@ def test_an_invalid_address_is_reported_before_the_indexer_is_called() -> None:
     assert "'elsewhere' is not an address: it begins with a slash" in answer.stderr
 
 
-def test_deleted_files_can_still_be_withdrawn(papers: Path) -> None:
+def test_deleted_files_can_still_be_withdrawn(paths: Path) -> None:
     once = ("--once", "--address", CHAIN, "--json")
-    published = run("publish", papers, *once)
+    published = run("publish", paths, *once)
     assert published.exit_code == 0, published.stderr
-    (papers / "one").unlink()
-    papers.rmdir()
-    gone = run("publish", papers, *once)
+    (paths / "one").unlink()
+    paths.rmdir()
+    gone = run("publish", paths, *once)
     assert gone.exit_code == 2
-    assert f"not found: {papers}" in gone.stderr
-    withdrawn = run("publish", papers, "--withdraw", *once)
+    assert f"not found: {paths}" in gone.stderr
+    withdrawn = run("publish", paths, "--withdraw", *once)
     assert withdrawn.exit_code == 0, withdrawn.stderr
     before, after = json.loads(published.stdout), json.loads(withdrawn.stdout)
     [was] = before["published"]
     assert after["head"] != before["head"]  # the removal
     assert after["withdrawn"] == [
-        {"path": str(papers), "context": was["context"], "files": 1, "advertisement": after["head"]}
+        {"path": str(paths), "context": was["context"], "files": 1, "advertisement": after["head"]}
     ]
-    again = json.loads(run("publish", papers, "--withdraw", *once).stdout)
+    again = json.loads(run("publish", paths, "--withdraw", *once).stdout)
     assert again["head"] == after["head"]
-    assert again["withdrawn"] == [{"path": str(papers), "context": "", "files": 0, "advertisement": None}]
+    assert again["withdrawn"] == [{"path": str(paths), "context": "", "files": 0, "advertisement": None}]
 
 
-def test_withdrawals_are_printed(papers: Path) -> None:
+def test_withdrawals_are_printed(paths: Path) -> None:
     once = ("--once", "--address", CHAIN)
-    run("publish", papers, *once)
-    first, second = (run("publish", papers, "--withdraw", *once).stdout.splitlines()[1] for _ in range(2))
-    assert first.startswith(f"{papers}  withdrawn, 1 files  baguqeera")
-    assert second == f"{papers}  not published, nothing to withdraw"
+    run("publish", paths, *once)
+    first, second = (run("publish", paths, "--withdraw", *once).stdout.splitlines()[1] for _ in range(2))
+    assert first.startswith(f"{paths}  withdrawn, 1 files  baguqeera")
+    assert second == f"{paths}  not published, nothing to withdraw"
     nothing = run("publish", "--withdraw", *once)
     assert (nothing.exit_code, "requires at least one path" in nothing.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(("at", "claimed"), [((), []), (("--at", "https://files.example.org"), [metadata.HTTP])])
 async def test_a_gateway_is_claimed_only_where_one_is_named(
-    papers: Path, at: tuple[str, ...], claimed: list[int]
+    paths: Path, at: tuple[str, ...], claimed: list[int]
 ) -> None:
-    published = await asyncio.to_thread(run, "publish", papers, "--once", "--address", CHAIN, *at, "--json")
-    told = json.loads(published.stdout)
-    chain = await SqliteChain.read(papers.parent / "data" / "publisher" / "chain.sqlite")
+    published = await asyncio.to_thread(run, "publish", paths, "--once", "--address", CHAIN, *at, "--json")
+    result = json.loads(published.stdout)
+    chain = await SqliteChain.read(paths.parent / "data" / "publisher" / "chain.sqlite")
     try:
-        [published] = await chain.list_contexts(told["publisher"])
+        [published] = await chain.list_contexts(result["publisher"])
     finally:
         await chain.close()
     names = [name for name, _ in metadata.protocols(published.metadata)]

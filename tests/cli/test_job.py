@@ -75,7 +75,7 @@ def run(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Run:
     return invoke
 
 
-def told(result: Result) -> Any:
+def output_of(result: Result) -> Any:
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
@@ -83,23 +83,23 @@ def told(result: Result) -> Any:
 def test_a_job_is_put_shown_and_listed(run: Run) -> None:
     put = run("job", "enqueue", "mail", '{"to": "ada"}', "--id", "j-1", "-m", "kind=news", "--retries", "3")
     assert (put.exit_code, put.stdout) == (0, "j-1\n")
-    shown = told(run("job", "get", "j-1", "--json", "--attempts"))
+    shown = output_of(run("job", "get", "j-1", "--json", "--attempts"))
     assert (shown["payload"], shown["status"], shown["attempts"]) == ({"to": "ada"}, "scheduled", [])
     assert "scheduled" in run("job", "get", "j-1", "--attempts").stdout
     assert "j-1" in run("job", "list", "-m", "kind=news").stdout
     assert run("job", "list", "--status", "failed").stdout == "no jobs found\n"
-    assert [each["id"] for each in told(run("job", "list", "--json", "--status", "scheduled"))] == ["j-1"]
+    assert [each["id"] for each in output_of(run("job", "list", "--json", "--status", "scheduled"))] == ["j-1"]
 
 
 def test_payloads_come_from_standard_input_too(run: Run) -> None:
     one = run("job", "enqueue", "mail", "-", "--json", stdin="[1, 2]")
-    assert told(run("job", "get", told(one)["ids"][0], "--json"))["payload"] == [1, 2]
-    many = told(run("job", "enqueue", "mail", "--lines", "--json", stdin='1\n"two"\n\n{"three": 3}\n'))
+    assert output_of(run("job", "get", output_of(one)["ids"][0], "--json"))["payload"] == [1, 2]
+    many = output_of(run("job", "enqueue", "mail", "--lines", "--json", stdin='1\n"two"\n\n{"three": 3}\n'))
     assert len(set(many["ids"])) == 3
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("mail", "no json"), "is not valid JSON"),
         (("mail", "--lines"), "no payloads"),
@@ -107,10 +107,10 @@ def test_payloads_come_from_standard_input_too(run: Run) -> None:
         (("mail", "-m", "nothing"), "KEY=VALUE"),
     ],
 )
-def test_an_invalid_put_is_reported(run: Run, arguments: tuple[str, ...], said: str) -> None:
+def test_an_invalid_put_is_reported(run: Run, arguments: tuple[str, ...], message: str) -> None:
     answer = run("job", "enqueue", *arguments)
     assert answer.exit_code == 2
-    assert said in answer.stderr
+    assert message in answer.stderr
 
 
 def test_an_id_in_use_is_an_error(run: Run) -> None:
@@ -128,7 +128,7 @@ def test_jobs_are_cancelled_restarted_expedited_and_deleted(run: Run) -> None:
     result = run("job", "result", "j")
     assert (result.exit_code, "scheduled" in result.stderr) == (1, True)
     run("job", "cancel", "j")
-    assert told(run("job", "delete", "j", "--json")) == {"ids": ["j"]}
+    assert output_of(run("job", "delete", "j", "--json")) == {"ids": ["j"]}
     assert "job not found" in run("job", "get", "j").stderr
     assert run("job", "requeue").stdout == "no dead-lettered jobs found\n"
     answer = run("job", "requeue", "nothing")
@@ -136,10 +136,10 @@ def test_jobs_are_cancelled_restarted_expedited_and_deleted(run: Run) -> None:
 
 
 def test_shards_are_listed_and_split(run: Run) -> None:
-    shards = told(run("shard", "list", "--json"))
+    shards = output_of(run("shard", "list", "--json"))
     assert shards[0]["id"] == HERE
     assert HERE in run("shard", "list").stdout
-    split = told(run("shard", "split", HERE, "--json"))
+    split = output_of(run("shard", "split", HERE, "--json"))
     assert (split["point"], split["is_done"]) == ("4" + "0" * 15, False)
     assert "splitting shard" in run("shard", "split", HERE, "--at", "1" * 16).stdout
     late = run("shard", "split", HERE, "--wait", "0.01")
@@ -162,7 +162,7 @@ def test_a_split_with_wait_is_retried_while_the_shard_moves(
         return await begins(shard_id, at)
 
     monkeypatch.setattr(node, "split", split)
-    answer = told(run("shard", "split", HERE, "--wait", "30", "--json"))
+    answer = output_of(run("shard", "split", HERE, "--wait", "30", "--json"))
     assert refusals == []
     assert answer == {"shard": HERE, "left": NOWHERE, "right": SECOND_TRY, "point": point, "is_done": True}
 
@@ -185,7 +185,7 @@ def test_a_split_under_way_at_another_point_is_not_waited_for(
     assert (answer.exit_code, "being split already" in answer.stderr) == (1, True)
 
 
-async def leave_wish(maps: DirShardMapStore, shard_id: str, split_request: SplitRequest) -> None:
+async def leave_split_request(maps: DirShardMapStore, shard_id: str, split_request: SplitRequest) -> None:
     """As after a broker that stopped too early."""
     shards = await maps.newest()
     assert shards is not None
@@ -194,11 +194,13 @@ async def leave_wish(maps: DirShardMapStore, shard_id: str, split_request: Split
 
 def test_a_split_that_was_cut_short_is_done_when_the_broker_is_there_again(run: Run, tmp_path: Path) -> None:
     url = (tmp_path / "jobs").as_uri()
-    shard_id = told(run("shard", "list", "--json", address=url))[0]["id"]
-    asyncio.run(leave_wish(DirShardMapStore(tmp_path / "jobs"), shard_id, SplitRequest("1" * 16, 1000, "gone")))
-    done = told(run("shard", "split", shard_id, "--wait", "60", "--json", address=url))
+    shard_id = output_of(run("shard", "list", "--json", address=url))[0]["id"]
+    asyncio.run(
+        leave_split_request(DirShardMapStore(tmp_path / "jobs"), shard_id, SplitRequest("1" * 16, 1000, "gone"))
+    )
+    done = output_of(run("shard", "split", shard_id, "--wait", "60", "--json", address=url))
     assert (done["point"], done["is_done"]) == ("1" * 16, True)
-    shards = {each["id"]: each for each in told(run("shard", "list", "--json", address=url))}
+    shards = {each["id"]: each for each in output_of(run("shard", "list", "--json", address=url))}
     assert shard_id not in shards
     assert shards[done["left"]]["range_end"] == shards[done["right"]]["range_start"] == done["point"]
 
@@ -228,7 +230,7 @@ def test_the_address_and_the_token_come_from_the_settings(monkeypatch: pytest.Mo
 def test_a_folder_is_a_broker(run: Run, tmp_path: Path) -> None:
     url = (tmp_path / "jobs").as_uri()
     assert run("job", "enqueue", "mail", "7", "--id", "kept", address=url).exit_code == 0
-    assert told(run("job", "get", "kept", "--json", address=url))["payload"] == 7
+    assert output_of(run("job", "get", "kept", "--json", address=url))["payload"] == 7
 
 
 def test_watch_prints_every_change_until_the_end(run: Run, stage: Stage) -> None:
@@ -251,27 +253,27 @@ def test_a_worker_runs_the_jobs_of_a_module_and_stops_on_a_signal(run: Run, stag
     with worker_process(tmp_path, stage.address, "handlers:pair", "--name", "w") as worker:
         assert worker.stdout is not None
         assert worker.stdout.readline() == "worker w started: groups greet, double\n"
-        assert told(run("job", "enqueue", "greet", '"ada"', "--wait", "60", "--json"))["result"] == "hello ada"
+        assert output_of(run("job", "enqueue", "greet", '"ada"', "--wait", "60", "--json"))["result"] == "hello ada"
         assert run("job", "enqueue", "double", "21", "--wait", "60").stdout == "42\n"
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(60) == 0
-    [done] = [each for each in told(run("job", "list", "--json")) if each["task_group"] == "greet"]
-    assert told(run("job", "result", done["id"], "--json"))["result"] == "hello ada"
+    [done] = [each for each in output_of(run("job", "list", "--json")) if each["task_group"] == "greet"]
+    assert output_of(run("job", "result", done["id"], "--json"))["result"] == "hello ada"
     assert "succeeded  attempt 1" in run("job", "watch", done["id"]).stdout
 
 
 def test_a_worker_reports_failures_and_draining(run: Run, stage: Stage, tmp_path: Path) -> None:
     (tmp_path / "handlers.py").write_text(HANDLERS)
-    said = tmp_path / "said"
-    with said.open("w") as stderr, worker_process(tmp_path, stage.address, "handlers", stderr=stderr) as worker:
+    message = tmp_path / "said"
+    with message.open("w") as stderr, worker_process(tmp_path, stage.address, "handlers", stderr=stderr) as worker:
         try:
             run("job", "enqueue", "hold", "--id", "held")
             run("job", "enqueue", "fail", "--id", "bad", "--wait", "60")
-            assert "handler failed job=bad group=fail attempt=1 error=ValueError" in said.read_text()
-            while told(run("job", "get", "held", "--json"))["status"] != "running":
+            assert "handler failed job=bad group=fail attempt=1 error=ValueError" in message.read_text()
+            while output_of(run("job", "get", "held", "--json"))["status"] != "running":
                 assert worker.poll() is None
             worker.send_signal(signal.SIGINT)
-            while "draining; send the signal again to stop immediately tasks=" not in said.read_text():
+            while "draining; send the signal again to stop immediately tasks=" not in message.read_text():
                 assert worker.poll() is None
             (tmp_path / "let-go").touch()
             assert worker.wait(60) == 0
@@ -295,11 +297,11 @@ def test_an_interrupted_wait_prints_the_job_id(
     answer = run("job", "enqueue", "mail", "--id", "j", "--wait", "60", *options)
     assert (answer.exit_code, answer.stdout) == (130, stdout)
     assert answer.stderr.startswith(stderr)
-    assert told(run("job", "get", "j", "--json"))["status"] == "scheduled"
+    assert output_of(run("job", "get", "j", "--json"))["status"] == "scheduled"
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "message"),
     [
         ("handlers:nothing", "no handlers in"),
         ("handlers:missing", "'missing' not found in module"),
@@ -307,14 +309,14 @@ def test_an_interrupted_wait_prints_the_job_id(
     ],
 )
 def test_a_target_without_handlers_is_reported(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, said: str
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, message: str
 ) -> None:
     (tmp_path / "handlers.py").write_text(HANDLERS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "handlers", raising=False)
     answer = run("worker", "run", target)
     assert answer.exit_code in (1, 2)
-    assert said in answer.stderr
+    assert message in answer.stderr
 
 
 def test_schedules_are_put_listed_and_deleted(stage: Stage) -> None:
@@ -325,7 +327,7 @@ def test_schedules_are_put_listed_and_deleted(stage: Stage) -> None:
     put = invoke("put", "nightly", "0 3 * * *", "mail", '{"to": "all"}', "--timezone", "Europe/Rome", "--priority", "7")
     assert put.stdout == "created schedule nightly\n"
     assert invoke("put", "weekly", "0 4 * * 1", "mail", "--paused").stdout == "created schedule weekly (paused)\n"
-    nightly, weekly = told(invoke("list", "--json"))
+    nightly, weekly = output_of(invoke("list", "--json"))
     assert nightly.pop("next_at_ms") > 0
     assert nightly == {
         "name": "nightly",
@@ -338,7 +340,7 @@ def test_schedules_are_put_listed_and_deleted(stage: Stage) -> None:
     assert weekly["is_paused"]
     assert "Europe/Rome" in invoke("list").stdout
     assert invoke("delete", "nightly").stdout == "deleted schedule nightly\n"
-    assert [each["name"] for each in told(invoke("list", "--json"))] == ["weekly"]
+    assert [each["name"] for each in output_of(invoke("list", "--json"))] == ["weekly"]
     bad = invoke("put", "never", "61 * * * *", "mail")
     assert bad.exit_code != 0
     assert "61" in bad.stderr

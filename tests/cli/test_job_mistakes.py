@@ -69,9 +69,9 @@ def test_a_rejected_job_does_not_stop_the_others(run: Run) -> None:
     assert answer.stderr == "error: never: job not found\n"
     again = run("job", "cancel", "second", "never", "--json")
     assert again.exit_code == 1
-    told = json.loads(again.stdout)
-    assert (told["ids"], set(told["rejected"])) == ([], {"second", "never"})
-    assert "already cancelled" in told["rejected"]["second"]
+    job = json.loads(again.stdout)
+    assert (job["ids"], set(job["rejected"])) == ([], {"second", "never"})
+    assert "already cancelled" in job["rejected"]["second"]
 
 
 def test_without_a_broker_the_error_names_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ def run(*words: object, stdin: bytes | None = None) -> Result:
     return CliRunner().invoke(cli, ["registry", *map(str, words)], input=stdin)
 
 
-def told(answer: Result) -> Any:
+def output_of(answer: Result) -> Any:
     assert answer.exit_code == 0, answer.output
     return json.loads(answer.stdout)
 
@@ -75,19 +75,19 @@ def test_a_registry_moves_to_redis_and_back_without_loss(url: str, valkey: Valke
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     back = f"sqlite:///{tmp_path}/back.db"
     there = ("--url", valkey.url, "--namespace", "moved")
-    counts = told(run("export", "--url", url, first, "--json"))["counts"]
+    counts = output_of(run("export", "--url", url, first, "--json"))["counts"]
     assert counts["jobs"] == 3
-    assert told(run("import", *there, first, "--json"))["counts"] == counts
-    assert told(run("check", *there, "--json")) == {"ok": True, "counts": counts, "problems": []}
-    assert told(run("export", *there, second, "--json"))["counts"] == counts
-    assert told(run("import", "--url", back, second, "--json"))["counts"] == counts
+    assert output_of(run("import", *there, first, "--json"))["counts"] == counts
+    assert output_of(run("check", *there, "--json")) == {"ok": True, "counts": counts, "problems": []}
+    assert output_of(run("export", *there, second, "--json"))["counts"] == counts
+    assert output_of(run("import", "--url", back, second, "--json"))["counts"] == counts
     assert lines_of(url) == lines_of(*there[1:2], *there[2:]) == lines_of(back)
 
 
 def test_an_export_goes_through_a_pipe(url: str, tmp_path: Path) -> None:
     export = run("export", "--url", url, "-")
     back = f"sqlite:///{tmp_path}/new/folder/back.db"
-    assert told(run("import", "--url", back, "-", "--json", stdin=export.stdout_bytes))["counts"]["jobs"] == 3
+    assert output_of(run("import", "--url", back, "-", "--json", stdin=export.stdout_bytes))["counts"]["jobs"] == 3
     assert lines_of(back) == lines_of(url)
 
 
@@ -99,7 +99,7 @@ def test_the_summary_counts_the_moved_items(url: str, tmp_path: Path) -> None:
 
 def test_a_non_empty_registry_is_not_imported_into(url: str, tmp_path: Path) -> None:
     file = tmp_path / "all.jsonl"
-    told(run("export", "--url", url, file, "--json"))
+    output_of(run("export", "--url", url, file, "--json"))
     answer = run("import", "--url", url, file)
     assert answer.exit_code == 1
     assert "an import needs an empty registry" in answer.stderr
@@ -107,7 +107,7 @@ def test_a_non_empty_registry_is_not_imported_into(url: str, tmp_path: Path) -> 
 
 def test_a_damaged_export_stores_nothing(url: str, tmp_path: Path) -> None:
     file, new = tmp_path / "all.jsonl", tmp_path / "new.db"
-    told(run("export", "--url", url, file, "--json"))
+    output_of(run("export", "--url", url, file, "--json"))
     file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
     answer = run("import", "--url", f"sqlite:///{new}", file)
     assert answer.exit_code == 2
@@ -167,7 +167,7 @@ def test_check_reports_where_it_had_to_stop(url: str) -> None:
 
 
 def test_migrate_reports_its_steps(url: str) -> None:
-    assert told(run("migrate", "--url", url, "--json")) == {"found": 1, "now": 1, "steps": []}
+    assert output_of(run("migrate", "--url", url, "--json")) == {"found": 1, "now": 1, "steps": []}
     assert "already up to date" in run("migrate", "--url", url).stdout
 
 
@@ -204,7 +204,7 @@ def test_a_password_in_a_url_is_not_printed() -> None:
 
 def test_memory_is_measured_and_printed(valkey: Valkey, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis_memory, "ROUNDS", 1)
-    found = told(run("memory", "--url", valkey.url, "--json"))
+    found = output_of(run("memory", "--url", valkey.url, "--json"))
     assert 0 < found["total_bytes"] < found["document_bytes"]
     assert "set one of 100 MB or more" in found["advice"]
     answer = run("memory", "--url", valkey.url)

@@ -21,13 +21,13 @@ class Catalog:
     def run(self, *words: str, stdin: str | None = None) -> Result:
         return CliRunner().invoke(cli, ["repo", *words, "--registry", self.url], input=stdin)
 
-    def ask(self, *words: str, stdin: str | None = None) -> Any:
+    def run_json(self, *words: str, stdin: str | None = None) -> Any:
         answer = self.run(*words, "--json", stdin=stdin)
         assert answer.exit_code == 0, answer.stderr
         return json.loads(answer.stdout)
 
     def names(self) -> list[str]:
-        return [row["repo_id"] for row in self.ask("list")]
+        return [row["repo_id"] for row in self.run_json("list")]
 
 
 @pytest.fixture
@@ -36,20 +36,20 @@ def catalog(tmp_path: Path) -> Catalog:
 
 
 def test_a_repository_is_added_listed_changed_and_removed(catalog: Catalog) -> None:
-    (row,) = catalog.ask("add", A, "--branch", "main", "--branch", "next", "--pin", "--replicas", "1")
+    (row,) = catalog.run_json("add", A, "--branch", "main", "--branch", "next", "--pin", "--replicas", "1")
     assert (row["repo_id"], row["branches"], row["is_pinned"], row["replicas"]) == (
         "example.org/o/a",
         ["main", "next"],
         True,
         1,
     )
-    assert not catalog.ask("unpin", "example.org/o/a")["is_pinned"]
-    assert catalog.ask("pin", "example.org/o/a")["is_pinned"]
-    assert catalog.ask("reindex", "example.org/o/a")["reindex_requested_at"] is not None
+    assert not catalog.run_json("unpin", "example.org/o/a")["is_pinned"]
+    assert catalog.run_json("pin", "example.org/o/a")["is_pinned"]
+    assert catalog.run_json("reindex", "example.org/o/a")["reindex_requested_at"] is not None
     listed = catalog.run("list").stdout
     assert "example.org/o/a" in listed
     assert "main, next" in listed
-    catalog.ask("remove", "example.org/o/a")
+    catalog.run_json("remove", "example.org/o/a")
     assert catalog.names() == []
     assert "no repositories found" in catalog.run("list").stdout
 
@@ -59,7 +59,7 @@ def test_a_path_is_relative_to_the_working_directory(
 ) -> None:
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path)
-    (row,) = catalog.ask("add", "project")
+    (row,) = catalog.run_json("add", "project")
     assert row["url"] == str(tmp_path / "project")
 
 
@@ -79,14 +79,14 @@ def test_an_invalid_add_is_rejected_and_writes_nothing(catalog: Catalog, words: 
 
 
 def test_adding_an_address_twice_is_a_conflict(catalog: Catalog) -> None:
-    catalog.ask("add", A)
+    catalog.run_json("add", A)
     answer = catalog.run("add", A, "--name", "other")
     assert answer.exit_code == 1
     assert "already has url" in answer.stderr
 
 
 def test_a_conflict_of_one_address_does_not_stop_the_others(catalog: Catalog) -> None:
-    catalog.ask("add", A)
+    catalog.run_json("add", A)
     answer = catalog.run("add", B, A, "https://example.org/o/c")
     assert (answer.exit_code, answer.stdout) == (1, "added example.org/o/b\nadded example.org/o/c\n")
     assert "'example.org/o/a' is already in the catalog" in answer.stderr
@@ -102,8 +102,8 @@ def test_a_repository_that_is_not_in_the_catalog_is_an_error(catalog: Catalog, v
 
 def test_a_list_is_imported_and_importing_it_again_skips_all(catalog: Catalog) -> None:
     text = f"{A}\n{B} main\n"
-    assert catalog.ask("import", "-", stdin=text) == {"added": 2, "skipped": 0}
-    assert catalog.ask("import", "-", stdin=text) == {"added": 0, "skipped": 2}
+    assert catalog.run_json("import", "-", stdin=text) == {"added": 2, "skipped": 0}
+    assert catalog.run_json("import", "-", stdin=text) == {"added": 0, "skipped": 2}
     assert sorted(catalog.names()) == ["example.org/o/a", "example.org/o/b"]
 
 

@@ -131,12 +131,12 @@ def test_names_for_other_programs_are_exact(library: Path) -> None:
 
 
 def test_json_contains_the_whole_result(library: Path) -> None:
-    told = json.loads(run("--json", "class Shelf").stdout)
-    assert told["query"] == "class Shelf"
-    assert (told["is_complete"], told["limits_hit"]) == (True, [])
-    assert told["stats"]["files"] == len(told["files"]) == 1
-    assert told["indexed"]["files"] == 4
-    (file,) = told["files"]
+    document = json.loads(run("--json", "class Shelf").stdout)
+    assert document["query"] == "class Shelf"
+    assert (document["is_complete"], document["limits_hit"]) == (True, [])
+    assert document["stats"]["files"] == len(document["files"]) == 1
+    assert document["indexed"]["files"] == 4
+    (file,) = document["files"]
     assert (file["file"], file["path"], file["language"]) == ("src/shelf.py", "src/shelf.py", "Python")
     chunk = file["chunks"][0]
     assert chunk["content"] == "class Shelf:\n"
@@ -145,17 +145,17 @@ def test_json_contains_the_whole_result(library: Path) -> None:
 
 
 def test_jsonl_is_a_line_for_each_file_and_one_of_figures(library: Path) -> None:
-    told = [json.loads(line) for line in lines("--jsonl", "shelf", "--max-files", "3")]
-    assert [each["type"] for each in told] == ["file", "file", "file", "stats"]
-    assert told[-1]["limits_hit"] == ["files_max"]
+    document = [json.loads(line) for line in lines("--jsonl", "shelf", "--max-files", "3")]
+    assert [each["type"] for each in document] == ["file", "file", "file", "stats"]
+    assert document[-1]["limits_hit"] == ["files_max"]
     assert [json.loads(line)["type"] for line in lines("--jsonl", "type:repo shelf")] == ["repository"]
 
 
 def test_json_of_names_and_counts_has_no_lines(library: Path) -> None:
-    told = json.loads(run("--json", "-c", "-s", "Shelf").stdout)
-    assert sorted((file["file"], file["match_count"]) for file in told["files"])[0] == ("src/reader.py", 2)
-    assert all("chunks" not in file for file in told["files"])
-    assert told["is_complete"]
+    document = json.loads(run("--json", "-c", "-s", "Shelf").stdout)
+    assert sorted((file["file"], file["match_count"]) for file in document["files"])[0] == ("src/reader.py", 2)
+    assert all("chunks" not in file for file in document["files"])
+    assert document["is_complete"]
 
 
 def test_no_match_is_exit_code_one_and_no_output(library: Path) -> None:
@@ -214,10 +214,10 @@ def test_long_lines_are_clipped_and_reported(library: Path) -> None:
 
 def test_the_cost_is_printed_on_request(library: Path) -> None:
     written(library, {"picture.png": b"\x89PNG\0\0"})
-    told = run("shelf", "--stats").stderr.splitlines()
-    assert told[0].startswith("indexed 5 files, ")
-    assert told[1] == "by name only: 1 binary"
-    assert told[2].startswith("found 10 matches in 4 files; read ")
+    document = run("shelf", "--stats").stderr.splitlines()
+    assert document[0].startswith("indexed 5 files, ")
+    assert document[1] == "by name only: 1 binary"
+    assert document[2].startswith("found 10 matches in 4 files; read ")
 
 
 def test_large_files_are_let_in_by_glob_or_by_name(library: Path) -> None:
@@ -321,8 +321,8 @@ def test_hostile_names_and_lines_are_escaped(library: Path) -> None:
         assert answer.exit_code == 0
         assert [byte for byte in answer.stdout_bytes if byte < 32 and byte != 10] == []
         assert r"evil\x1b[2J\nname.txt" in answer.stdout
-    told = json.loads(run("--json", "needle").stdout)["files"][0]
-    assert told["path"] == "evil\x1b[2J\nname.txt"
+    document = json.loads(run("--json", "needle").stdout)["files"][0]
+    assert document["path"] == "evil\x1b[2J\nname.txt"
 
 
 @contextmanager
@@ -359,13 +359,13 @@ def test_characters_the_terminal_cannot_encode_are_escaped(library: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("closed", "code", "told"),
+    ("closed", "code", "document"),
     [(1, 2, "error: cannot write to stdout: it is closed\n"), (2, 0, "")],
 )
-def test_a_closed_stream_is_no_defect(library: Path, closed: int, code: int, told: str) -> None:
+def test_a_closed_stream_is_no_defect(library: Path, closed: int, code: int, document: str) -> None:
     command = [sys.executable, "-m", "argosy.cli", "search", "-l", "place"]
     answer = subprocess.run(["sh", "-c", f'exec "$@" {closed}>&-', "sh", *command], capture_output=True, text=True)
-    assert (answer.returncode, answer.stderr) == (code, told)
+    assert (answer.returncode, answer.stderr) == (code, document)
     assert answer.stdout == ("notes.txt\n" if code == 0 else "")
 
 

@@ -21,9 +21,9 @@ def exact(fields: dict[str, Any], name: str) -> bytes:
 def test_names_and_lines_round_trip_byte_for_byte(content: bytes, name: bytes) -> None:
     path = name.decode("utf-8", "surrogateescape")
     chunk = Chunk(content, Location(0, 1, 1), ())
-    told = document(file_fields(FileMatch("r", path, chunks=(chunk,)), f"in/{path}"))
-    assert told.encode()  # it can be written as UTF-8
-    fields = json.loads(told)
+    json_fields = document(file_fields(FileMatch("r", path, chunks=(chunk,)), f"in/{path}"))
+    assert json_fields.encode()  # it can be written as UTF-8
+    fields = json.loads(json_fields)
     assert exact(fields, "path") == name
     assert exact(fields, "file") == b"in/" + name
     assert exact(fields["chunks"][0], "content") == content
@@ -38,9 +38,9 @@ def test_a_twin_is_there_only_where_it_is_needed() -> None:
 
 @pytest.mark.parametrize("letter", ["\x1b", "\x7f", "\x9b", "\u202e", "\u2028", "\u2066", "\n"])
 def test_terminal_control_characters_are_escaped_and_round_trip(letter: str) -> None:
-    told = document({"x": f"a{letter}b"})
-    assert letter not in told
-    assert json.loads(told) == {"x": f"a{letter}b"}
+    json_fields = document({"x": f"a{letter}b"})
+    assert letter not in json_fields
+    assert json.loads(json_fields) == {"x": f"a{letter}b"}
 
 
 def test_one_line_unless_it_is_indented() -> None:
@@ -49,9 +49,9 @@ def test_one_line_unless_it_is_indented() -> None:
 
 
 def test_every_reached_limit_is_reported() -> None:
-    told = answer_fields(SearchResult(limits_hit=(LimitHit.FILES_SHOWN, LimitHit.WALL_TIME)))
-    assert told["limits_hit"] == ["files_max", "wall_time_s"]
-    assert told["is_complete"] is False
+    json_fields = answer_fields(SearchResult(limits_hit=(LimitHit.FILES_SHOWN, LimitHit.WALL_TIME)))
+    assert json_fields["limits_hit"] == ["files_max", "wall_time_s"]
+    assert json_fields["is_complete"] is False
     assert answer_fields(SearchResult())["is_complete"] is True
 
 

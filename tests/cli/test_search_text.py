@@ -43,8 +43,8 @@ def numbered(number: int, context: int, of: int) -> Line:
 def test_every_line_is_printed_once_in_order_with_separators_at_gaps(found: set[int], context: int) -> None:
     shown = list(rows([numbered(number, context, 30) for number in sorted(found)]))
     numbers = [row.number for row in shown if row is not GAP]
-    wanted = {near for each in found for near in range(each - context, each + context + 1) if 1 <= near <= 30}
-    assert numbers == sorted(wanted)
+    expected = {near for each in found for near in range(each - context, each + context + 1) if 1 <= near <= 30}
+    assert numbers == sorted(expected)
     assert {row.number for row in shown if row.line} == found
     assert all(row.content == b"%d" % row.number for row in shown if row is not GAP)
     gaps = sum(after > before + 1 for before, after in itertools.pairwise(numbers))

@@ -23,9 +23,9 @@ def test_a_fleet_is_simulated_and_the_bytes_repeat() -> None:
     first, second = run(*SMALL, "--json"), run(*SMALL, "--json")
     assert first.exit_code == 0, first.stderr
     assert first.stdout_bytes == second.stdout_bytes
-    told = json.loads(first.output)
-    assert told["plan"]["repos"] == 10
-    assert told["all_owned_s"] > 0
+    report = json.loads(first.output)
+    assert report["plan"]["repos"] == 10
+    assert report["all_owned_s"] > 0
 
 
 def test_the_statistics_are_printed_and_plotted(tmp_path: Path) -> None:

@@ -48,10 +48,10 @@ def test_fairness_is_printed_and_plotted(tmp_path: Path) -> None:
 
 
 def test_json_has_every_figure() -> None:
-    told = json.loads(run(*SHORT, "--json").output)
-    assert [each["setup"]["preset"] for each in told["evaluations"]] == ["none", "standard", "strict"]
-    assert {"entitlement_jain", "raw_jain", "utilisation", "worst_ratio"} <= set(told["evaluations"][0]["figures"])
-    assert told["evaluations"][0]["figures"]["entitlement_jain"]["mean"] == pytest.approx(0.986, abs=0.01)
+    report = json.loads(run(*SHORT, "--json").output)
+    assert [each["setup"]["preset"] for each in report["evaluations"]] == ["none", "standard", "strict"]
+    assert {"entitlement_jain", "raw_jain", "utilisation", "worst_ratio"} <= set(report["evaluations"][0]["figures"])
+    assert report["evaluations"][0]["figures"]["entitlement_jain"]["mean"] == pytest.approx(0.986, abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_pictures_that_cannot_be_drawn_are_refused_before_anything_is_reckoned(
 # -- top --------------------------------------------------------------------------------------------------------------
 
 
-def blamed(server: Valkey, namespace: str) -> FairThrottle:
+def throttle_with_noisy_client(server: Valkey, namespace: str) -> FairThrottle:
     """An instance that has shared one noisy and one less noisy client."""
     throttle = FairThrottle()
     with ThrottleSync.open(throttle, ThrottleSettings(store=server.url, namespace=namespace, call_timeout_s=10.0)):
@@ -93,29 +93,29 @@ def blamed(server: Valkey, namespace: str) -> FairThrottle:
 
 
 def test_the_hottest_buckets_of_the_running_instances_are_shown(server: Valkey) -> None:
-    throttle = blamed(server, "hot")
-    asked = ("top", "--url", server.url, "--namespace", "hot", "--once", "--client", "noisy", "--client", "nobody")
-    told = json.loads(run(*asked, "--json").output)
-    assert told["window_seed"] in throttle.seeds
-    assert (told["blamed"], told["writers"]) == (6, 1)
-    worst = [(each["level"], each["bucket"]) for each in told["hottest"][:3]]
+    throttle = throttle_with_noisy_client(server, "hot")
+    arguments = ("top", "--url", server.url, "--namespace", "hot", "--once", "--client", "noisy", "--client", "nobody")
+    report = json.loads(run(*arguments, "--json").output)
+    assert report["window_seed"] in throttle.seeds
+    assert (report["blamed"], report["writers"]) == (6, 1)
+    worst = [(each["level"], each["bucket"]) for each in report["hottest"][:3]]
     assert sorted(worst) == [(each.level, each.bucket) for each in throttle.explain("noisy").buckets]
-    assert [each["clients"] for each in told["hottest"]] == [["noisy"]] * 3 + [[]] * 3
-    standing = {each["client"]: each["probability"] for each in told["clients"]}
-    assert 0.4 < standing["noisy"] <= 0.8
-    assert standing["nobody"] == 0.0
+    assert [each["clients"] for each in report["hottest"]] == [["noisy"]] * 3 + [[]] * 3
+    state = {each["client"]: each["probability"] for each in report["clients"]}
+    assert 0.4 < state["noisy"] <= 0.8
+    assert state["nobody"] == 0.0
 
 
 def test_looking_leaves_no_trace(server: Valkey) -> None:
-    blamed(server, "quiet")
-    asked = ("top", "--url", server.url, "--namespace", "quiet", "--once", "--json")
-    first, second = json.loads(run(*asked).output), json.loads(run(*asked).output)
+    throttle_with_noisy_client(server, "quiet")
+    arguments = ("top", "--url", server.url, "--namespace", "quiet", "--once", "--json")
+    first, second = json.loads(run(*arguments).output), json.loads(run(*arguments).output)
     assert first["writers"] == second["writers"] == 1
     assert len(second["hottest"]) == 6
 
 
 def test_the_table_is_for_people_and_counts_are_obeyed(server: Valkey) -> None:
-    blamed(server, "table")
+    throttle_with_noisy_client(server, "table")
     answer = run("top", "--url", server.url, "--namespace", "table", "--once", "--count", "2", "--client", "noisy")
     assert answer.exit_code == 0, answer.stderr
     assert "1 instances · 6 buckets blamed" in answer.output

@@ -33,13 +33,13 @@ def process(*words: str, **settings: str) -> Iterator[subprocess.Popen[str]]:
 def wait_for(process: subprocess.Popen[str], event: str, **fields: str) -> dict[str, object]:
     """Reads a log up to an event; a process that ends before is an error with its output."""
     assert process.stderr is not None
-    said = []
+    output = []
     for line in process.stderr:
-        said.append(line)
-        told: dict[str, object] = json.loads(line)
-        if told["event"] == event and fields.items() <= told.items():
-            return told
-    raise AssertionError(f"the process ended without {event!r}:\n{''.join(said)}")
+        output.append(line)
+        record: dict[str, object] = json.loads(line)
+        if record["event"] == event and fields.items() <= record.items():
+            return record
+    raise AssertionError(f"the process ended without {event!r}:\n{''.join(output)}")
 
 
 def get(address: object, path: str) -> Any:
@@ -47,7 +47,7 @@ def get(address: object, path: str) -> Any:
         return json.load(answer)
 
 
-def found(address: object, query: str) -> int:
+def count_matching_files(address: object, query: str) -> int:
     """How many files match, or -1 while nothing can be served."""
     request = Request(f"http://{address}/api/search", json.dumps({"q": query}).encode(), method="POST")
     try:
@@ -71,21 +71,21 @@ def test_up_indexes_the_named_repositories_and_exits_on_a_signal(tmp_path: Path)
     with process("up", str(sources), ARGOSY_NODE_DATA_DIR=str(data)) as started:
         address = wait_for(started, "node up")["address"]
         wait_for(started, "index provisioned", repository="sources")
-        eventually(lambda: found(address, "sail") == 1, within_s=30, what="the search finds the file")
+        eventually(lambda: count_matching_files(address, "sail") == 1, within_s=30, what="the search finds the file")
         (sources / "crew.py").write_text("def sail_again(): ...\n")
         started.send_signal(signal.SIGTERM)
         assert started.wait(timeout=30) == 0
     # The same working set again: its catalog and its mirrors are there, and the folder is indexed as it is now.
     with process("up", str(sources), ARGOSY_NODE_DATA_DIR=str(data)) as started:
         address = wait_for(started, "node up")["address"]
-        eventually(lambda: found(address, "sail") == 2, within_s=30, what="the search finds both files")
+        eventually(lambda: count_matching_files(address, "sail") == 2, within_s=30, what="the search finds both files")
 
 
 def test_up_with_nodes_is_a_fleet_of_processes(tmp_path: Path) -> None:
     names, data = [str(project(tmp_path / name)) for name in ("a", "b", "c")], str(tmp_path / "data")
     with process("up", *names, "--nodes", "2", ARGOSY_NODE_ID="front", ARGOSY_NODE_DATA_DIR=data) as started:
         address = wait_for(started, "node up", node="front")["address"]
-        eventually(lambda: found(address, "sail") == 3, within_s=60, what="all three are found")
+        eventually(lambda: count_matching_files(address, "sail") == 3, within_s=60, what="all three are found")
         eventually(
             lambda: {node["node"] for node in get(address, "/v1/fleet")["nodes"]} == {"node-1", "node-2"},
             within_s=30,
@@ -170,17 +170,17 @@ def test_the_address_answers_as_soon_as_it_is_printed() -> None:
 def test_a_process_with_wrong_settings_does_not_start() -> None:
     with process("serve", "--role", "hold", "--store", "mysql://somewhere") as started:
         assert started.stderr is not None
-        said = started.stderr.read()
+        output = started.stderr.read()
         assert started.wait(timeout=30) == 2
-        assert said.startswith("error: unknown ownership store scheme 'mysql'")
+        assert output.startswith("error: unknown ownership store scheme 'mysql'")
 
 
 def test_a_missing_path_is_reported_before_anything_starts(tmp_path: Path) -> None:
     with process("up", str(tmp_path / "nowhere"), ARGOSY_NODE_DATA_DIR=str(tmp_path / "data")) as started:
         assert started.stderr is not None
-        said = started.stderr.read()
+        output = started.stderr.read()
         assert started.wait(timeout=30) != 0
-        assert "nowhere" in said
+        assert "nowhere" in output
 
 
 def test_signals_while_a_stopped_process_exits_are_no_failure() -> None:

@@ -20,37 +20,37 @@ OF_PROMETHEUS = {"instance", "job", "le"}
 PACKAGES = (_gateway, _ownership, _search)
 
 
-def shown() -> dict[str, Metric]:
+def exposed_metrics() -> dict[str, Metric]:
     """Every name at /metrics."""
     suffixes = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
     return {each.name + suffix: each for each in metrics.declared_metrics() for suffix in suffixes[each.kind]}
 
 
-def named(rule: dict[str, Any]) -> list[str]:
+def metric_names(rule: dict[str, Any]) -> list[str]:
     return re.findall(r"\bargosy_\w+", rule["expr"])
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_a_rule_names_what_is_measured(rule: dict[str, Any]) -> None:
-    assert named(rule)
-    assert [name for name in named(rule) if name not in shown()] == []
+    assert metric_names(rule)
+    assert [name for name in metric_names(rule) if name not in exposed_metrics()] == []
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_a_rule_uses_labels_that_its_metrics_have(rule: dict[str, Any]) -> None:
-    had = {label for name in named(rule) for label in shown()[name].labels} | OF_PROMETHEUS
+    had = {label for name in metric_names(rule) for label in exposed_metrics()[name].labels} | OF_PROMETHEUS
     grouped = {each.strip() for inside in re.findall(r"by \(([^)]*)\)", rule["expr"]) for each in inside.split(",")}
     chosen = set(re.findall(r"[{,]\s*(\w+)\s*[=!]~?", rule["expr"]))
-    told = set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"])))
-    assert grouped | chosen | told <= had
+    labels = set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"])))
+    assert grouped | chosen | labels <= had
     if "sum(" in rule["expr"] or "by (" in rule["expr"]:
-        assert told <= grouped, "a label that was summed over is empty"
+        assert labels <= grouped, "a label that was summed over is empty"
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_counters_are_queried_by_rate_or_increase(rule: dict[str, Any]) -> None:
-    for name in named(rule):
-        if shown()[name].kind != "gauge":
+    for name in metric_names(rule):
+        if exposed_metrics()[name].kind != "gauge":
             assert re.search(rf"(rate|increase)\({name}[^)]*\[\w+\]\)", rule["expr"]), name
     assert rule["expr"].count("(") == rule["expr"].count(")")
 
@@ -67,8 +67,8 @@ def test_a_rule_has_a_severity_and_a_remedy(rule: dict[str, Any]) -> None:
 def test_compared_series_have_the_same_labels(rule: dict[str, Any]) -> None:
     """Prometheus matches no pair, silently, if one side was summed over more labels than the other."""
     sides = [side for side in re.split(r" (?:/|>|==) ", rule["expr"]) if "argosy_" in side]
-    kept = [re.findall(r"by \(([^)]*)\)", side) or bool(re.match(r"\w+\(", side)) for side in sides]
-    assert all(each == kept[0] for each in kept)
+    grouping = [re.findall(r"by \(([^)]*)\)", side) or bool(re.match(r"\w+\(", side)) for side in sides]
+    assert all(each == grouping[0] for each in grouping)
 
 
 def test_the_outcomes_of_queries_are_those_the_gateway_counts() -> None:

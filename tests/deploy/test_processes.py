@@ -65,8 +65,8 @@ def test_a_pod_that_searches_has_time_to_drain() -> None:
     )
     for name in ("gateway.yaml", "search.yaml"):
         assert re.search(grace, (CHART / "templates" / name).read_text()), name
-    told = (CHART / "templates" / "_helpers.tpl").read_text()
-    assert re.search(r"ARGOSY_OWNERSHIP_DRAIN_TIMEOUT_S\n\s+value: \{\{ \.Values\.search\.drainSeconds", told)
+    helpers = (CHART / "templates" / "_helpers.tpl").read_text()
+    assert re.search(r"ARGOSY_OWNERSHIP_DRAIN_TIMEOUT_S\n\s+value: \{\{ \.Values\.search\.drainSeconds", helpers)
     assert yaml.safe_load((CHART / "values.yaml").read_text())["search"]["drainSeconds"] == DRAIN_S
 
 

@@ -47,9 +47,11 @@ class Image:
         seal(root)
 
     def environment(self, volumes: Path, **changes: str) -> dict[str, str]:
-        told = dict(re.findall(r"(\w+)=(\S+)", "\n".join(re.findall(r"^ENV (.+)$", DOCKERFILE, re.MULTILINE))))
-        path = told.pop("PATH").replace("/argosy/bin", str(self.bin)).replace("$PATH", os.environ["PATH"])
-        return environment(self.root / "home", **told, PATH=path, TMPDIR=str(volumes), **changes)
+        settings_given = dict(
+            re.findall(r"(\w+)=(\S+)", "\n".join(re.findall(r"^ENV (.+)$", DOCKERFILE, re.MULTILINE)))
+        )
+        path = settings_given.pop("PATH").replace("/argosy/bin", str(self.bin)).replace("$PATH", os.environ["PATH"])
+        return environment(self.root / "home", **settings_given, PATH=path, TMPDIR=str(volumes), **changes)
 
 
 class Container:
@@ -129,7 +131,7 @@ def add_and_search(image: Image, gateway: Container, environ: dict[str, str]) ->
     done = run([str(image.bin / "argosy"), "repo", "add", text], ours, within_s=START_S_MAX)
     assert done.returncode == 0, done.stderr
 
-    def found() -> bool:
+    def is_found() -> bool:
         try:
             with urllib.request.urlopen(f"{gateway.url}/v1/search?q=needle", timeout=20) as answer:
                 return any(file["path"] == "a.py" for file in json.load(answer)["files"])
@@ -139,7 +141,7 @@ def add_and_search(image: Image, gateway: Container, environ: dict[str, str]) ->
         except OSError:
             return False
 
-    eventually(found, within_s=START_S_MAX, what="a search is answered")
+    eventually(is_found, within_s=START_S_MAX, what="a search is answered")
 
 
 def command_of(image: Image) -> list[str]:
@@ -162,13 +164,13 @@ def test_the_image_starts_with_a_read_only_root_and_answers_a_search(
         assert "compiled in memory" not in container.log.read_text()
 
 
-def composed(service: str, valkey: Valkey) -> tuple[list[str], dict[str, str]]:
+def compose_command(service: str, valkey: Valkey) -> tuple[list[str], dict[str, str]]:
     """What compose would run, with the server on this machine; `$$` is compose's `$`."""
-    told = COMPOSE["services"][service]
+    settings_given = COMPOSE["services"][service]
     here = f"127.0.0.1:{valkey.port}"
-    environ = {name: str(value).replace("valkey:6379", here) for name, value in told["environment"].items()}
+    environ = {name: str(value).replace("valkey:6379", here) for name, value in settings_given["environment"].items()}
     environ["ARGOSY_NODE_ADMIN_TOKEN"] = ""
-    command = [word.replace("$$", "$") for word in told["entrypoint"]]
+    command = [word.replace("$$", "$") for word in settings_given["entrypoint"]]
     return command, environ
 
 
@@ -176,14 +178,14 @@ def test_composes_services_start_and_answer_a_search(image: Image, valkey: Valke
     assert all(COMPOSE["services"][name]["read_only"] for name in ("gateway", "search"))
     containers = {}
     for name in ("search", "gateway"):
-        command, environ = composed(name, valkey)
+        command, environ = compose_command(name, valkey)
         # Its neighbours do not resolve this machine's name to 127.0.0.1, where it listens here.
         script = command[-1].replace("$(hostname):6070", "127.0.0.1:$ARGOSY_NODE_PORT")
         assert script != command[-1]
         containers[name] = Container(image, tmp_path / name, [*command[:-1], script], environ)
     with containers["search"] as search, containers["gateway"] as gateway:
         search.wait()
-        add_and_search(image, gateway.wait(), composed("gateway", valkey)[1])
+        add_and_search(image, gateway.wait(), compose_command("gateway", valkey)[1])
 
 
 def test_every_volume_of_a_container_is_one_that_its_user_may_write_to() -> None:
@@ -195,14 +197,14 @@ def test_every_volume_of_a_container_is_one_that_its_user_may_write_to() -> None
             assert volume.partition(":")[2] in owned[1].split()
 
 
-def rendered(case: str) -> list[dict[str, Any]]:
+def rendered_pods(case: str) -> list[dict[str, Any]]:
     documents = yaml.safe_load_all((render_chart.RENDERED / f"{case}.yaml").read_text())
     return [document for document in documents if document["kind"] in ("Deployment", "StatefulSet")]
 
 
 def pods(case: str) -> dict[str, dict[str, Any]]:
-    found = [pod for document in rendered(case) for pod in document["spec"]["template"]["spec"]["containers"]]
-    return {pod["name"]: pod for pod in found}
+    is_found = [pod for document in rendered_pods(case) for pod in document["spec"]["template"]["spec"]["containers"]]
+    return {pod["name"]: pod for pod in is_found}
 
 
 def env_of(pod: dict[str, Any], valkey: Valkey) -> dict[str, str]:
@@ -227,13 +229,13 @@ def test_a_pod_that_is_alone_starts_and_answers_a_search(image: Image, valkey: V
 
 
 def test_a_fleets_pods_start_and_answer_a_search(image: Image, valkey: Valkey, tmp_path: Path) -> None:
-    found = pods("fleet")
+    is_found = pods("fleet")
     ours = {"ARGOSY_OWNERSHIP_MEMBERS_MIN": "1", "ARGOSY_REGISTRY_NAMESPACE": "chart"}  # one node of two is started
-    environs = {name: {**env_of(found[name], valkey), **ours} for name in ("search", "gateway")}
+    environs = {name: {**env_of(is_found[name], valkey), **ours} for name in ("search", "gateway")}
     for environ in environs.values():
         environ["ARGOSY_OWNERSHIP_STORE"] += "/2"
     containers = [
-        Container(image, tmp_path / name, [str(image.bin / "argosy"), *found[name]["args"]], environ)
+        Container(image, tmp_path / name, [str(image.bin / "argosy"), *is_found[name]["args"]], environ)
         for name, environ in environs.items()
     ]
     with containers[0] as search, containers[1] as gateway:
@@ -252,13 +254,13 @@ def test_a_pod_with_a_sentinel_registry_stores_leases_there_too() -> None:
 @pytest.mark.parametrize("role", ["gateway", "search"])
 def test_a_unit_starts(role: str, image: Image, valkey: Valkey, tmp_path: Path) -> None:
     lines = (DEPLOY / "systemd" / f"argosy-{role}.service").read_text().splitlines()
-    told = dict(line.split("=", 1) for line in lines if re.match(r"[A-Z]\w+=", line))
+    settings_given = dict(line.split("=", 1) for line in lines if re.match(r"[A-Z]\w+=", line))
     config = tmp_path / "argosy.toml"
     url = f"redis://127.0.0.1:{valkey.port}/3"
     config.write_text(f'[ownership]\nstore = "{url}"\n[registry]\nurl = "{url}"\nis_shared = true\n')
-    started = told["ExecStart"].replace("/opt/argosy/bin", str(image.bin))
+    started = settings_given["ExecStart"].replace("/opt/argosy/bin", str(image.bin))
     command = shlex.split(started.replace("/etc/argosy/argosy.toml", str(config)))
-    environ = dict(word.split("=", 1) for word in told["Environment"].split())
+    environ = dict(word.split("=", 1) for word in settings_given["Environment"].split())
     environ = {name: value.replace("/var/cache/argosy", f"{tmp_path}/cache") for name, value in environ.items()}
     with Container(image, tmp_path, command, {**environ, "ARGOSY_NODE_ADDRESS": ""}) as container:
         assert container.wait().is_ready()

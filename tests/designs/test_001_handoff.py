@@ -10,7 +10,7 @@ from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.model import Assignment
 from argosy.ipni.settings import IndexerSettings
 from tests.ipni.assigner.doubles import until
-from tests.ipni.assigner.site import chains, site, wrote
+from tests.ipni.assigner.site import add_entries, chains, site
 from tests.ipni.indexer.stage import METADATA, hashes
 from tests.ipni.indexer.test_maintenance import HandClock
 
@@ -26,8 +26,8 @@ async def test_the_assigner_polls_for_frozen_indexers_at_its_interval() -> None:
         service = it.assigner_unasked(it.configuration(poll_s=30.0), clock=clock)
         running = asyncio.ensure_future(service.run())
         await until(service.is_ready)
-        wrote(p, "old")
-        await it.announced(service, p)
+        add_entries(p, "old")
+        await it.announce(service, p)
         await it.clients["a"].freeze()
         await clock.pass_(29)
         assert not service.pool_state.pending_handoffs()
@@ -45,9 +45,9 @@ async def test_the_successor_receives_providers_and_extended_providers() -> None
     async with site(p) as it:
         await it.add("a")
         service = await it.assigner()
-        wrote(p, "old")
+        add_entries(p, "old")
         p.extend(["friend"], b"\xff\xfe", metadata=METADATA)
-        await it.announced(service, p)
+        await it.announce(service, p)
         await it.add("b")
         await service.reload(it.configuration())
         await it.fill("a", service)
@@ -67,13 +67,13 @@ async def test_frozen_assignments_do_not_count_and_a_handoff_replaces_them() -> 
         for name in "abc":
             await it.add(name)
         service = await it.assigner(it.configuration(replication=2))
-        wrote(p, "old")
-        await it.announced(service, p)
+        add_entries(p, "old")
+        await it.announce(service, p)
         first, second = await it.holders(p)
         (third,) = set("abc") - {first, second}
         await it.fill(first, service)
-        mark = wrote(p, "new")
-        await it.announced(service, p)
+        mark = add_entries(p, "new")
+        await it.announce(service, p)
         assert not service.pool_state.is_short(p.id)
         assert await it.finders(mark) == sorted([second, third])
 
@@ -87,8 +87,8 @@ async def test_a_pending_handoff_completes_when_a_target_is_available() -> None:
         await it.add("a")
         service = await it.assigner()
         for chain in (p, q):
-            wrote(chain, "old")
-        await it.announced(service, p, q)
+            add_entries(chain, "old")
+        await it.announce(service, p, q)
         await it.fill("a", service)
         assert set(service.pool_state.pending_handoffs()[it.url("a")]) == {p.id, q.id}
         await service.close()
@@ -112,12 +112,12 @@ async def test_a_publisher_a_full_indexer_never_ingested_is_ingested_elsewhere()
         await it.add("a")
         service = await it.assigner()
         it.usages["a"].value = 95.0
-        mark = wrote(p, "one")
-        await it.announced(service, p)
+        mark = add_entries(p, "one")
+        await it.announce(service, p)
         assert (await it.holders(p), await it.finders(mark)) == (["a"], [])
         await it.add("b")
         await service.reload(it.configuration())
-        await it.polled(service)
+        await it.poll(service)
         assert await it.finders(mark) == ["b"]
 
 
@@ -130,23 +130,23 @@ async def test_frozen_and_active_indexers_together_serve_the_whole_chain() -> No
     async with site(p) as it:
         await it.add("1")
         service = await it.assigner()
-        marks = {letter: wrote(p, letter) for letter in "ABCD"}
-        await it.announced(service, p)
+        marks = {letter: add_entries(p, letter) for letter in "ABCD"}
+        await it.announce(service, p)
         it.usages["1"].value = 90.0
-        marks |= {letter: wrote(p, letter) for letter in "EFGHIJKLM"}
+        marks |= {letter: add_entries(p, letter) for letter in "EFGHIJKLM"}
         p.fetched.clear()
-        await it.announced(service, p)
+        await it.announce(service, p)
         assert not set(p.fetched) - set(p.ads), "no entries"
         await it.add("2")
         await service.reload(it.configuration())
-        await it.polled(service)
-        marks |= {letter: wrote(p, letter) for letter in "NOPQRSTUVWXYZ"}
-        await it.announced(service, p)
+        await it.poll(service)
+        marks |= {letter: add_entries(p, letter) for letter in "NOPQRSTUVWXYZ"}
+        await it.announce(service, p)
         finders = {letter: await it.finders(mark) for letter, mark in marks.items()}
         assert finders == {letter: ["1"] if letter in "ABCD" else ["2"] for letter in marks}
         p.remove(b"B")
         p.remove(b"Y")
-        await it.announced(service, p)
+        await it.announce(service, p)
         assert (await it.finders(marks["B"]), await it.finders(marks["Y"])) == ([], [])
         assert (await it.clients["1"].provider(p.id)).last_ad == p.head
 
@@ -159,21 +159,21 @@ async def test_handed_off_publishers_stay_handed_off_after_an_unfreeze() -> None
         store = MemoryIndexStore()
         await it.add("a", store)
         service = await it.assigner()
-        wrote(p, "old")
-        await it.announced(service, p)
+        add_entries(p, "old")
+        await it.announce(service, p)
         await it.add("b")
         await service.reload(it.configuration())
         await it.fill("a", service)
-        mark = wrote(p, "new")
-        await it.announced(service, p)
+        mark = add_entries(p, "new")
+        await it.announce(service, p)
         assert await it.finders(mark) == ["b"]
         await it.lose("a")
         await it.add("a", store, IndexerSettings(use_assigner=True, unfreeze_on_start=True))
         await service.reload(it.configuration())
-        await it.polled(service)  # picked up at the next poll, without a restart
+        await it.poll(service)  # picked up at the next poll, without a restart
         assert sorted(service.pool_state.audience(p.id)) == sorted([it.url("a"), it.url("b")])
-        twice = wrote(p, "twice")
-        await it.announced(service, p)
+        twice = add_entries(p, "twice")
+        await it.announce(service, p)
         assert sorted(await it.finders(twice)) == ["a", "b"]
 
 
@@ -188,13 +188,13 @@ async def test_only_the_number_of_publishers_counts_not_the_free_space() -> None
         await it.add("empty")
         await it.add("nearly full")
         service = await it.assigner(it.configuration("empty"))
-        wrote(p, "one")
-        await it.announced(service, p)
+        add_entries(p, "one")
+        await it.announce(service, p)
         it.usages["nearly full"].value = 89.0
         await service.reload(it.configuration())
-        await it.polled(service)
-        wrote(q, "one")
-        await it.announced(service, q)
+        await it.poll(service)
+        add_entries(q, "one")
+        await it.announce(service, q)
         assert await it.holders(q) == ["nearly full"]
 
 
@@ -208,9 +208,9 @@ async def test_a_provider_with_a_new_publisher_is_ingested_again() -> None:
         await it.add("b")
         service = await it.assigner()
         old.add(b"c", hashes("same", 5))
-        await it.announced(service, old)
+        await it.announce(service, old)
         new.add(b"c", hashes("same", 5), provider=provider)
-        await it.announced(service, new)
+        await it.announce(service, new)
         assert await it.finders(hashes("same", 1)[0]) == ["a", "b"]
         held = [await it.indexers[name].find(hashes("same", 1)) for name in "ab"]
         assert held[0] == held[1], "both return the same record of one provider"
@@ -225,8 +225,8 @@ async def test_data_of_a_lost_frozen_indexer_is_lost_without_replication() -> No
             await it.add("x")
             names = ("a",) if replication == 1 else ("a", "x")
             service = await it.assigner(it.configuration(*names, replication=replication))
-            mark = wrote(p, "old")
-            await it.announced(service, p)
+            mark = add_entries(p, "old")
+            await it.announce(service, p)
             await it.add("b")
             await service.reload(it.configuration("a", "b", "x", replication=replication))
             await it.fill("a", service)
@@ -242,17 +242,17 @@ async def test_after_removal_of_an_indexer_its_publishers_are_assigned_on_announ
         await it.add("a")
         service = await it.assigner()
         for chain in (p, q):
-            wrote(chain, "old")
-        await it.announced(service, p, q)
+            add_entries(chain, "old")
+        await it.announce(service, p, q)
         await it.add("b")
         await service.reload(it.configuration("b", exceptions=frozenset({q.id})))
-        await it.polled(service)
+        await it.poll(service)
         assert (await it.counts())["b"] == 0
-        wrote(p, "new")
-        await it.announced(service, p)
+        add_entries(p, "new")
+        await it.announce(service, p)
         assert (await it.counts())["b"] == 1
-        wrote(q, "new")
+        add_entries(q, "new")
         with pytest.raises(Forbidden):
-            service.announce(q.announced())
+            service.announce(q.announcement())
         with pytest.raises(NotFound):
             await it.clients["b"].provider(q.id)

@@ -68,7 +68,7 @@ async def test_only_publishers_of_the_allow_list_are_ingested() -> None:
     await indexer.assign(mine.id)
     await follow(indexer, mine)
     with pytest.raises(Forbidden, match="not assigned"):
-        await indexer.announce(other.announced())
+        await indexer.announce(other.announcement())
     assert await has(indexer, [*hashes("m", 1), *hashes("o", 1)]) == [True, False]
     assert other.fetched == []
     await indexer.close()
@@ -184,7 +184,7 @@ async def test_a_frozen_indexer_still_serves_finds_over_http() -> None:
     chain.add(b"a", hashes("a", 3))
     async with site(chain) as it:
         await it.add("a", settings=SETTINGS)
-        await it.clients["a"].announce(chain.announced())
+        await it.clients["a"].announce(chain.announcement())
         await it.idle()
         await it.clients["a"].freeze()
         assert [each.id for each in await it.clients["a"].providers()] == [chain.id]
@@ -200,7 +200,7 @@ async def test_an_operator_can_freeze_and_unfreeze() -> None:
         await it.add("a", store, SETTINGS)
         await it.clients["a"].freeze()
         assert (await it.clients["a"].status()).is_frozen
-        await it.clients["a"].announce(chain.announced())
+        await it.clients["a"].announce(chain.announcement())
         await it.idle()
         assert await it.finders(hashes("a", 1)[0]) == []
     unfrozen = await open_indexer(store, chain, settings=THAWING)

@@ -10,7 +10,7 @@ from argosy.ipni.assigner.configuration import Configuration, parse
 from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.indexer.service import IndexerService
 from argosy.ipni.indexer_client import IndexerClient
-from tests.ipni.assigner.site import chains, site, wrote
+from tests.ipni.assigner.site import add_entries, chains, site
 from tests.ipni.indexer.stage import SetUsage, follow
 
 # Basic requirements
@@ -22,13 +22,13 @@ async def test_indexers_are_added_at_any_time() -> None:
     async with site(p, q) as it:
         await it.add("a")
         service = await it.assigner()
-        first = wrote(p, "one")
-        await it.announced(service, p)
+        first = add_entries(p, "one")
+        await it.announce(service, p)
         await it.add("b")
         await service.reload(it.configuration())
-        await it.polled(service)
-        second = wrote(q, "one")
-        await it.announced(service, q)
+        await it.poll(service)
+        second = add_entries(q, "one")
+        await it.announce(service, q)
         assert (await it.finders(first), await it.finders(second)) == (["a"], ["b"])
 
 
@@ -38,15 +38,15 @@ async def test_a_full_indexer_hands_off_even_a_single_publisher() -> None:
     async with site(p) as it:
         await it.add("a")
         service = await it.assigner()
-        old = wrote(p, "old")
-        await it.announced(service, p)
+        old = add_entries(p, "old")
+        await it.announce(service, p)
         it.usages["a"].value = 91.0
-        new = wrote(p, "new")
-        await it.announced(service, p)  # it freezes during ingestion
+        new = add_entries(p, "new")
+        await it.announce(service, p)  # it freezes during ingestion
         assert (await it.clients["a"].status()).is_frozen
         await it.add("b")
         await service.reload(it.configuration())
-        await it.polled(service)
+        await it.poll(service)
         assert (await it.finders(old), await it.finders(new)) == (["a"], ["b"])
 
 
@@ -58,8 +58,8 @@ async def test_with_replication_a_lost_node_loses_no_data() -> None:
         for name in "abc":
             await it.add(name)
         service = await it.assigner(it.configuration(replication=2))
-        multihash = wrote(p, "one")
-        await it.announced(service, p)
+        multihash = add_entries(p, "one")
+        await it.announce(service, p)
         first, second = await it.finders(multihash)
         await it.lose(first)
         assert await it.finders(multihash) == [second]
@@ -76,8 +76,8 @@ async def test_each_indexer_reads_only_its_own_publishers() -> None:
         await it.add("a")
         await it.add("b")
         service = await it.assigner()
-        marks = [wrote(chain, "one") for chain in all_chains]
-        await it.announced(service, *all_chains)
+        marks = [add_entries(chain, "one") for chain in all_chains]
+        await it.announce(service, *all_chains)
         assert await it.counts() == {"a": 2, "b": 2}
         assert [len(await it.finders(mark)) for mark in marks] == [1, 1, 1, 1]
         for chain in all_chains:
@@ -93,13 +93,13 @@ async def test_full_indexers_overflow_into_the_remaining_ones() -> None:
         service = await it.assigner()
         marks = {}
         for name, following in zip("abc", "bcd", strict=True):
-            marks[name] = wrote(p, name)
-            await it.announced(service, p)
+            marks[name] = add_entries(p, name)
+            await it.announce(service, p)
             await it.add(following)
             await service.reload(it.configuration())
             await it.fill(name, service)
-        marks["d"] = wrote(p, "d")
-        await it.announced(service, p)
+        marks["d"] = add_entries(p, "d")
+        await it.announce(service, p)
         assert {name: await it.finders(mark) for name, mark in marks.items()} == {name: [name] for name in "abcd"}
 
 
@@ -110,8 +110,8 @@ async def test_reassigning_work_moves_no_data() -> None:
     async with site(p) as it:
         await it.add("a")
         service = await it.assigner()
-        wrote(p, "old")
-        await it.announced(service, p)
+        add_entries(p, "old")
+        await it.announce(service, p)
         await it.add("b")
         await service.reload(it.configuration())
         await it.fill("a", service)
@@ -126,11 +126,11 @@ async def test_indexers_fill_at_different_times() -> None:
         await it.add("large")
         service = await it.assigner()
         for chain in all_chains:
-            wrote(chain, "old")
-        await it.announced(service, *all_chains)
+            add_entries(chain, "old")
+        await it.announce(service, *all_chains)
         await it.fill("small", service)
-        marks = [wrote(chain, "new") for chain in all_chains]
-        await it.announced(service, *all_chains)
+        marks = [add_entries(chain, "new") for chain in all_chains]
+        await it.announce(service, *all_chains)
         assert [await it.finders(mark) for mark in marks] == [["large"], ["large"]]
 
 
@@ -141,14 +141,14 @@ async def test_a_new_indexer_does_not_affect_assigned_publishers() -> None:
         await it.add("a")
         service = await it.assigner()
         for chain in all_chains:
-            wrote(chain, "old")
-        await it.announced(service, *all_chains)
+            add_entries(chain, "old")
+        await it.announce(service, *all_chains)
         await it.add("b")
         await service.reload(it.configuration())
         for chain in all_chains:
-            wrote(chain, "new")
-        await it.announced(service, *all_chains)
-        await it.polled(service)
+            add_entries(chain, "new")
+        await it.announce(service, *all_chains)
+        await it.poll(service)
         assert await it.counts() == {"a": 3, "b": 0}
         await it.fill("a", service)
         assert await it.counts() == {"a": 3, "b": 3}
@@ -164,11 +164,11 @@ async def test_after_an_assignment_the_indexer_syncs_and_receives_announcements(
     async with site(p) as it:
         await it.add("a")
         service = await it.assigner()
-        first = wrote(p, "one")
-        await it.announced(service, p)
+        first = add_entries(p, "one")
+        await it.announce(service, p)
         assert await it.finders(first) == ["a"]
-        second = wrote(p, "two")
-        await it.clients["a"].announce(p.announced())
+        second = add_entries(p, "two")
+        await it.clients["a"].announce(p.announcement())
         await it.idle()
         assert await it.finders(second) == ["a"]
 
@@ -180,10 +180,10 @@ async def test_announcements_are_republished_to_the_publishers_indexers() -> Non
         for name in "abc":
             await it.add(name)
         service = await it.assigner(it.configuration(replication=2))
-        wrote(p, "one")
-        await it.announced(service, p)
-        mark = wrote(p, "two")
-        await it.announced(service, p)  # over HTTP here: indexers that may not ingest it are skipped
+        add_entries(p, "one")
+        await it.announce(service, p)
+        mark = add_entries(p, "two")
+        await it.announce(service, p)  # over HTTP here: indexers that may not ingest it are skipped
         assert await it.finders(mark) == await it.holders(p)
 
 
@@ -198,8 +198,8 @@ async def test_assignments_use_the_admin_api_which_requires_authorization() -> N
                 await unassigned.assign(p.id)
         assert await it.counts() == {"a": 0}
         service = await it.assigner()
-        wrote(p, "one")
-        await it.announced(service, p)
+        add_entries(p, "one")
+        await it.announce(service, p)
         assert await it.counts() == {"a": 1}
 
 
@@ -211,14 +211,14 @@ async def test_an_offline_indexer_is_queried_again_when_a_publisher_needs_assign
     async with site(p) as it:
         await it.add("a")
         await it.add("b")
-        it.away.add("b")
+        it.unavailable.add("b")
         service = await it.assigner()
-        first = wrote(p, "one")
-        await it.announced(service, p)
+        first = add_entries(p, "one")
+        await it.announce(service, p)
         assert await it.finders(first) == [], "the unreachable indexer may have it"
-        it.away.clear()
-        second = wrote(p, "two")
-        await it.announced(service, p)
+        it.unavailable.clear()
+        second = add_entries(p, "two")
+        await it.announce(service, p)
         assert await it.finders(first) == await it.finders(second)
         assert len(await it.finders(second)) == 1
 
@@ -230,15 +230,15 @@ async def test_a_returning_indexer_receives_missed_announcements() -> None:
     async with site(p) as it:
         await it.add("a")
         service = await it.assigner()
-        wrote(p, "one")
-        await it.announced(service, p)
-        it.away.add("a")
-        wrote(p, "two")
-        await it.announced(service, p)
-        mark = wrote(p, "three")
-        await it.announced(service, p)
-        it.away.clear()
-        await it.polled(service)
+        add_entries(p, "one")
+        await it.announce(service, p)
+        it.unavailable.add("a")
+        add_entries(p, "two")
+        await it.announce(service, p)
+        mark = add_entries(p, "three")
+        await it.announce(service, p)
+        it.unavailable.clear()
+        await it.poll(service)
         assert await it.finders(mark) == ["a"]
 
 
@@ -250,9 +250,9 @@ async def test_a_publisher_is_assigned_without_reading_its_advertisements() -> N
         await it.add("a")
         await it.add("b")
         service = await it.assigner()
-        wrote(p, "one")
+        add_entries(p, "one")
         p.is_down = True
-        await it.announced(service, p)
+        await it.announce(service, p)
         assert len(await it.holders(p)) == 1
         assert p.fetched == []
 
@@ -269,13 +269,13 @@ async def test_an_assigner_can_be_destroyed_and_replaced_without_impact() -> Non
         await it.add("b")
         service = await it.assigner()
         for chain in all_chains:
-            wrote(chain, "old")
-        await it.announced(service, *all_chains)
+            add_entries(chain, "old")
+        await it.announce(service, *all_chains)
         before = await it.assignments()
         await service.close()
         replaced = await it.assigner()
-        marks = [wrote(chain, "new") for chain in all_chains]
-        await it.announced(replaced, *all_chains)
+        marks = [add_entries(chain, "new") for chain in all_chains]
+        await it.announce(replaced, *all_chains)
         assert await it.assignments() == before
         assert [len(await it.finders(mark)) for mark in marks] == [1, 1, 1, 1]
 
@@ -288,17 +288,17 @@ async def test_without_an_assigner_only_assigned_publishers_are_ingested() -> No
     async with site(known, unassigned) as it:
         await it.add("a")
         service = await it.assigner()
-        wrote(known, "old")
-        await it.announced(service, known)
+        add_entries(known, "old")
+        await it.announce(service, known)
         await service.close()
-        mark, early = wrote(known, "new"), wrote(unassigned, "old")
-        await it.clients["a"].announce(known.announced())
+        mark, early = add_entries(known, "new"), add_entries(unassigned, "old")
+        await it.clients["a"].announce(known.announcement())
         with pytest.raises(Forbidden):
-            await it.clients["a"].announce(unassigned.announced())
+            await it.clients["a"].announce(unassigned.announcement())
         await it.idle()
         assert (await it.finders(mark), await it.finders(early)) == (["a"], [])
-        late = wrote(unassigned, "new")
-        await it.announced(await it.assigner(), unassigned)
+        late = add_entries(unassigned, "new")
+        await it.announce(await it.assigner(), unassigned)
         assert (await it.finders(early), await it.finders(late)) == (["a"], ["a"])
 
 
@@ -316,8 +316,8 @@ async def test_preset_publishers_stay_within_their_list_after_a_freeze() -> None
         presets = {"a": {p.id}, "b": {p.id}}
         service = await it.assigner(it.configuration(presets=presets, replication=3))
         for chain in (p, q):
-            wrote(chain, "one")
-        await it.announced(service, p, q)
+            add_entries(chain, "one")
+        await it.announce(service, p, q)
         (first,) = await it.holders(p)
         assert first in "ab"
         assert len(await it.holders(q)) == 3, "other publishers are still assigned to indexers of a preset list"
@@ -334,7 +334,7 @@ async def test_an_indexer_that_joins_with_data_gets_its_publishers() -> None:
     operation outside the pool. When queried by the AS, the indexer will inform that AS that it already has data from
     certain providers."""
     (p,) = chains("p")
-    wrote(p, "old")
+    add_entries(p, "old")
     async with site(p) as it:
         store = MemoryIndexStore()
         outside = await IndexerService.open(store, it.sources, usage=SetUsage())
@@ -344,8 +344,8 @@ async def test_an_indexer_that_joins_with_data_gets_its_publishers() -> None:
         await it.add("old", store)
         assert await it.counts() == {"empty": 0, "old": 0}
         assert await it.clients["old"].preferred_publishers() == [p.id]
-        wrote(p, "new")
-        await it.announced(await it.assigner(), p)
+        add_entries(p, "new")
+        await it.announce(await it.assigner(), p)
         assert await it.counts() == {"empty": 0, "old": 1}
 
 
@@ -374,12 +374,12 @@ async def test_data_of_a_removed_indexer_is_ingested_again_by_another() -> None:
     async with site(p) as it:
         await it.add("a")
         service = await it.assigner()
-        old = wrote(p, "old")
-        await it.announced(service, p)
+        old = add_entries(p, "old")
+        await it.announce(service, p)
         await it.add("b")
         await service.reload(it.configuration("b"))
-        new = wrote(p, "new")
-        await it.announced(service, p)
+        new = add_entries(p, "new")
+        await it.announce(service, p)
         assert (await it.finders(old), await it.finders(new)) == (["a", "b"], ["b"])
 
 
@@ -391,14 +391,14 @@ async def test_an_indexer_frozen_before_removal_needs_no_reingestion() -> None:
     async with site(p) as it:
         await it.add("a")
         service = await it.assigner()
-        old = wrote(p, "old")
-        await it.announced(service, p)
+        old = add_entries(p, "old")
+        await it.announce(service, p)
         await it.add("b")
         await service.reload(it.configuration())
         await it.fill("a", service)
         await service.reload(it.configuration("b"))
-        new = wrote(p, "new")
+        new = add_entries(p, "new")
         p.fetched.clear()
-        await it.announced(service, p)
+        await it.announce(service, p)
         assert (await it.finders(old), await it.finders(new)) == (["a"], ["b"])
         assert p.ads[0] not in p.fetched

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from argosy.gateway.content.model import Backend
 from argosy.gateway.content.service import ContentGateway
 from argosy.gateway.settings import ContentSettings
-from tests.ipni.assigner.site import Site, chains, site, wrote
+from tests.ipni.assigner.site import Site, add_entries, chains, site
 from tests.ipni.indexer.stage import Chain
 
 SETTINGS = ContentSettings(find_s=30.0, patience_max_s=30.0, patience_min_s=30.0, cache_entries=0)
@@ -27,9 +27,9 @@ async def ingest_one_each(it: Site, *all_chains: Chain, replication: int = 1) ->
     for name in "abc":
         await it.add(name)
     service = await it.assigner(it.configuration(replication=replication))
-    marks = [wrote(chain, "one") for chain in all_chains]
-    await it.announced(service, *all_chains)
-    it.asked.clear()
+    marks = [add_entries(chain, "one") for chain in all_chains]
+    await it.announce(service, *all_chains)
+    it.requests.clear()
     return marks
 
 
@@ -44,7 +44,7 @@ async def test_queries_go_to_all_indexers_and_results_are_merged() -> None:
         assert [(multihash, [each.provider.id for each in records]) for multihash, records in answer.found] == [
             (mark, [chain.id]) for mark, chain in zip(marks, all_chains, strict=True)
         ]
-        assert it.asked == {"a": 1, "b": 1, "c": 1}
+        assert it.requests == {"a": 1, "b": 1, "c": 1}
 
 
 async def test_duplicate_results_are_merged() -> None:
@@ -103,13 +103,13 @@ async def test_an_unreachable_indexer_opens_the_circuit_breaker() -> None:
     async with site(p) as it:
         [mark] = await ingest_one_each(it, p, replication=2)
         down, _ = await it.finders(mark)
-        it.away.add(down)
+        it.unavailable.add(down)
         careful = ContentSettings(breaker_failures=3, breaker_first_s=30.0, cache_entries=0)
         async with open_gateway(it, careful) as gateway:
             for _ in range(10):
                 answer = await gateway.find([mark])
                 assert len(answer.found[0][1]) == 1
-        assert it.asked[down] == 3
+        assert it.requests[down] == 3
 
 
 async def test_a_repeated_query_is_served_from_the_cache() -> None:
@@ -121,4 +121,4 @@ async def test_a_repeated_query_is_served_from_the_cache() -> None:
         async with open_gateway(it, ContentSettings()) as gateway:
             answers = [await gateway.find([mark]) for _ in range(5)]
         assert [answer.found for answer in answers] == [answers[0].found] * 5
-        assert it.asked == {"a": 1, "b": 1, "c": 1}
+        assert it.requests == {"a": 1, "b": 1, "c": 1}

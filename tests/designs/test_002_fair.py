@@ -311,7 +311,7 @@ def test_there_are_two_types_of_responses() -> None:
     blame(one.throttle, "a", 1)
     blame(two.throttle, "a", 1)
     world.advance(4.0)
-    replies = [event.reply for event in world.heard[one.name] if isinstance(event, ExchangeReplied)]
+    replies = [event.reply for event in world.replies[one.name] if isinstance(event, ExchangeReplied)]
     assert any(written.states for reply in replies for written in reply.pushed)
     assert any(row.states for reply in replies for row in reply.pulled)
 
@@ -338,7 +338,7 @@ def test_updates_are_batched() -> None:
     for number in range(400):
         blame(instance.throttle, f"client-{number % 20}", 1)
         world.advance(world.now + 0.0025)
-    assert len(world.heard[instance.name]) <= 6  # one second: 400 requests, 4 flushes
+    assert len(world.replies[instance.name]) <= 6  # one second: 400 requests, 4 flushes
 
 
 def test_keys_live_three_windows(rows: RedisRowStore, raw: "redis.Redis[Any]") -> None:

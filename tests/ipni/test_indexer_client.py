@@ -38,19 +38,19 @@ class Wire:
 
     def __init__(self, answer: Response | None = None) -> None:
         self.answer = answer or Response(status_code=200)
-        self.asked: list[tuple[str, str, bytes]] = []
+        self.requests: list[tuple[str, str, bytes]] = []
         self.headers: dict[str, str] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         query = f"?{request.url.query}" if request.url.query else ""
-        self.asked.append((request.method, scope["raw_path"].decode() + query, await request.body()))
+        self.requests.append((request.method, scope["raw_path"].decode() + query, await request.body()))
         self.headers = dict(request.headers)
         await self.answer(scope, receive, send)
 
 
 @asynccontextmanager
-async def asking(wire: Wire, **rest: object) -> AsyncIterator[IndexerClient]:
+async def client_of(wire: Wire, **rest: object) -> AsyncIterator[IndexerClient]:
     async with serving(wire) as url, IndexerClient(url, url, url, **rest) as client:  # type: ignore[arg-type]
         yield client
 
@@ -96,9 +96,9 @@ Call = Callable[[IndexerClient], Awaitable[object]]
 )
 async def test_orders_are_spelled_as_the_wire_has_them(call: Call, method: str, path: str, body: bytes) -> None:
     wire = Wire()
-    async with asking(wire) as client:
+    async with client_of(wire) as client:
         await call(client)
-    assert wire.asked == [(method, path, body)]
+    assert wire.requests == [(method, path, body)]
 
 
 @pytest.mark.parametrize(
@@ -120,21 +120,21 @@ async def test_orders_are_spelled_as_the_wire_has_them(call: Call, method: str, 
     ],
 )
 async def test_answers_are_read_whatever_the_case_of_their_keys(call: Call, answer: object, expected: object) -> None:
-    async with asking(Wire(JSONResponse(answer))) as client:
+    async with client_of(Wire(JSONResponse(answer))) as client:
         assert await call(client) == expected
 
 
 @pytest.mark.parametrize("call", ["assignments", "preferred_publishers", "syncs", "telemetry", "sync_status"])
 async def test_an_empty_answer_is_no_result(call: str) -> None:
-    async with asking(Wire(Response(status_code=204))) as client:
+    async with client_of(Wire(Response(status_code=204))) as client:
         assert not await getattr(client, call)()
 
 
 async def test_providers_are_read() -> None:
     provider = Provider(P1, ("/ip4/1.2.3.4/tcp/80",), last_ad=AD, frozen_at=AD)
-    async with asking(Wire(Response(encode_providers([provider])))) as client:
+    async with client_of(Wire(Response(encode_providers([provider])))) as client:
         assert await client.providers() == [provider]
-    async with asking(Wire(Response(encode_provider(provider)))) as client:
+    async with client_of(Wire(Response(encode_provider(provider)))) as client:
         assert await client.provider(P1) == provider
 
 
@@ -155,7 +155,7 @@ async def test_providers_are_read() -> None:
     ],
 )
 async def test_a_refusal_is_the_error_it_was_with_its_words(status: int, kind: type[ArgosyError]) -> None:
-    async with asking(Wire(PlainTextResponse("peer was not\nassigned", status))) as client:
+    async with client_of(Wire(PlainTextResponse("peer was not\nassigned", status))) as client:
         with pytest.raises(kind, match=f"answered {status}: peer was not assigned") as caught:
             await client.assign(P1)
     assert not isinstance(caught.value, OutcomeUnknown)
@@ -163,23 +163,23 @@ async def test_a_refusal_is_the_error_it_was_with_its_words(status: int, kind: t
 
 async def test_our_own_errors_are_parsed_and_long_foreign_ones_truncated() -> None:
     ours = JSONResponse({"error": {"kind": "Conflict", "message": "it is frozen"}}, 409)
-    async with asking(Wire(ours)) as client:
+    async with client_of(Wire(ours)) as client:
         with pytest.raises(Conflict, match=r"409: it is frozen$"):
             await client.assign(P1)
-    async with asking(Wire(PlainTextResponse("x" * 100_000, 500))) as client:
+    async with client_of(Wire(PlainTextResponse("x" * 100_000, 500))) as client:
         with pytest.raises(Unavailable) as caught:
             await client.assign(P1)
     assert len(str(caught.value)) < 500
 
 
 async def test_an_error_without_a_body_contains_its_status() -> None:
-    async with asking(Wire(Response(status_code=500))) as client:
+    async with client_of(Wire(Response(status_code=500))) as client:
         with pytest.raises(Unavailable, match="answered 500: Internal Server Error"):
             await client.assign(P1)
 
 
 async def test_a_throttled_answer_contains_its_retry_time() -> None:
-    async with asking(Wire(Response(status_code=429, headers={"retry-after": "7"}))) as client:
+    async with client_of(Wire(Response(status_code=429, headers={"retry-after": "7"}))) as client:
         with pytest.raises(Throttled) as caught:
             await client.freeze()
     assert caught.value.retry_after_s == 7
@@ -187,10 +187,10 @@ async def test_a_throttled_answer_contains_its_retry_time() -> None:
 
 async def test_no_redirect_is_followed() -> None:
     wire = Wire(RedirectResponse("/elsewhere"))
-    async with asking(wire) as client:
+    async with client_of(wire) as client:
         with pytest.raises(Unavailable, match="answered 307"):
             await client.status()
-    assert len(wire.asked) == 1
+    assert len(wire.requests) == 1
 
 
 async def test_an_answer_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,14 +201,14 @@ async def test_an_answer_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch)
             yield b"[" * 4096
             await asyncio.sleep(0)
 
-    async with asking(Wire(StreamingResponse(endless()))) as client:
+    async with client_of(Wire(StreamingResponse(endless()))) as client:
         with pytest.raises(Invalid, match="more than"):
             await client.status()
 
 
 @pytest.mark.parametrize("text", ["<html>", "[", '{"ID": 7}', "{}", "[]", '"x"', "null", '{"ID":"a","Frozen":"yes"}'])
 async def test_an_answer_that_is_not_understood_is_an_error_and_never_a_guess(text: str) -> None:
-    async with asking(Wire(Response(text))) as client:
+    async with client_of(Wire(Response(text))) as client:
         with pytest.raises(Invalid):
             await client.status()
 
@@ -245,7 +245,7 @@ async def test_a_connection_that_breaks_off_may_have_taken_effect() -> None:
 
 async def test_the_token_is_sent_to_the_admin_api_only() -> None:
     wire = Wire()
-    async with asking(wire, token="sesame") as client:
+    async with client_of(wire, token="sesame") as client:
         await client.freeze()
         assert wire.headers["authorization"] == "Bearer sesame"
         await client.announce(announcement("p1"))
@@ -259,7 +259,7 @@ async def test_an_api_without_a_url_gets_no_request() -> None:
 
 
 async def test_a_closed_client_stays_closed() -> None:
-    async with asking(Wire()) as client:
+    async with client_of(Wire()) as client:
         await client.freeze()
         await client.close()
         await client.close()

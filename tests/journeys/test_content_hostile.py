@@ -14,7 +14,15 @@ from argosy.ipni.formats.cid import Cid
 from argosy.ipni.formats.head import Announcement
 from argosy.ipni.model import Peer
 from tests.ipni.indexer.stage import ADDRESS, METADATA, Chain, hashes
-from tests.ipni.sync.liar import Liar, drip, hang_up, lying, pour, reply, silence
+from tests.ipni.sync.malicious_publisher import (
+    MaliciousPublisher,
+    drip,
+    hang_up,
+    malicious_publisher,
+    pour,
+    reply,
+    silence,
+)
 from tests.journeys.content_pool import (
     Author,
     ContentClient,
@@ -44,15 +52,15 @@ class HostilePublisher:
 
     trick: "Trick | None"
     chain: Chain
-    liar: Liar
+    publisher: MaliciousPublisher
 
     def serve(self) -> None:
         for cid, block in self.chain.blocks.items():
-            self.liar.answers.setdefault(path(cid), [reply(block)])
+            self.publisher.answers.setdefault(path(cid), [reply(block)])
 
     def announce(self, address: str | None = None) -> Announcement:
         assert self.chain.head is not None
-        return Announcement(self.chain.head, Peer(self.chain.id, (address or self.liar.address,)))
+        return Announcement(self.chain.head, Peer(self.chain.id, (address or self.publisher.address,)))
 
 
 def path(cid: Cid) -> str:
@@ -79,29 +87,29 @@ def endless_entries(hostile: HostilePublisher) -> None:
 
 def huge_chunk(hostile: HostilePublisher) -> None:
     cid = hostile.chain.chunks(hashes("c", 4))
-    hostile.liar.answers[path(cid)] = [pour(b"x" * 65536)]
+    hostile.publisher.answers[path(cid)] = [pour(b"x" * 65536)]
     hostile.chain.add(b"c", entries=cid)
 
 
 def packed_chunk(hostile: HostilePublisher) -> None:
     cid = hostile.chain.chunks(hashes("c", 4))
-    hostile.liar.answers[path(cid)] = [reply(bomb(), content_encoding="gzip")]
+    hostile.publisher.answers[path(cid)] = [reply(bomb(), content_encoding="gzip")]
     hostile.chain.add(b"c", entries=cid)
 
 
 def huge_advert(hostile: HostilePublisher) -> None:
-    hostile.liar.answers[path(hostile.chain.add(b"c", hashes("c", 4)))] = [pour(b"x" * 65536)]
+    hostile.publisher.answers[path(hostile.chain.add(b"c", hashes("c", 4)))] = [pour(b"x" * 65536)]
 
 
 def wrong_hash(hostile: HostilePublisher) -> None:
     other = hostile.chain.add(b"c", hashes("c", 4))
     head = hostile.chain.add(b"d", hashes("d", 4))
-    hostile.liar.answers[path(head)] = [reply(hostile.chain.blocks[other])]
+    hostile.publisher.answers[path(head)] = [reply(hostile.chain.blocks[other])]
 
 
 def wrong_chunk_hash(hostile: HostilePublisher) -> None:
     cid = hostile.chain.chunks(hashes("c", 4))
-    hostile.liar.answers[path(cid)] = [reply(hostile.chain.blocks[hostile.chain.chunks(hashes("other", 4))])]
+    hostile.publisher.answers[path(cid)] = [reply(hostile.chain.blocks[hostile.chain.chunks(hashes("other", 4))])]
     hostile.chain.add(b"c", entries=cid)
 
 
@@ -114,19 +122,19 @@ def forged_signature(hostile: HostilePublisher) -> None:
 
 def redirect_loop(hostile: HostilePublisher) -> None:
     head = hostile.chain.add(b"c", hashes("c", 4))
-    hostile.liar.answers[path(head)] = [reply(status=302, location=path(head))]
+    hostile.publisher.answers[path(head)] = [reply(status=302, location=path(head))]
 
 
 def slow_drip(hostile: HostilePublisher) -> None:
-    hostile.liar.answers[path(hostile.chain.add(b"c", hashes("c", 4)))] = [drip]
+    hostile.publisher.answers[path(hostile.chain.add(b"c", hashes("c", 4)))] = [drip]
 
 
 def no_response(hostile: HostilePublisher) -> None:
-    hostile.liar.answers[path(hostile.chain.add(b"c", hashes("c", 4)))] = [silence]
+    hostile.publisher.answers[path(hostile.chain.add(b"c", hashes("c", 4)))] = [silence]
 
 
 def closes_connection(hostile: HostilePublisher) -> None:
-    hostile.liar.answers[path(hostile.chain.add(b"c", hashes("c", 4)))] = [hang_up]
+    hostile.publisher.answers[path(hostile.chain.add(b"c", hashes("c", 4)))] = [hang_up]
 
 
 # The final status: of the whole sync, or of an advertisement that was skipped.
@@ -152,8 +160,8 @@ async def serve_hostile(*tricks: Trick) -> AsyncIterator[list[HostilePublisher]]
     async with AsyncExitStack() as closing:
         hostile_publishers = []
         for number, trick in enumerate(tricks):
-            liar = await closing.enter_async_context(lying())
-            hostile_publishers.append(HostilePublisher(trick, Chain(f"{trick.__name__} {number}"), liar))
+            publisher = await closing.enter_async_context(malicious_publisher())
+            hostile_publishers.append(HostilePublisher(trick, Chain(f"{trick.__name__} {number}"), publisher))
             trick(hostile_publishers[-1])
             hostile_publishers[-1].serve()
         yield hostile_publishers
@@ -230,9 +238,9 @@ async def test_every_attack_ends_in_a_clear_status_with_bounded_memory_while_oth
 
 async def check_nothing_unproven(it: HostileScene, bad: "dict[Trick | None, HostilePublisher]") -> None:
     """The number of requests is bounded, and unproven multihashes are not found."""
-    assert len(bad[endless_chain].liar.asked) <= 2 * DEPTH_MAX
-    assert len(bad[endless_entries].liar.asked) <= 2 * BLOCKS_MAX
-    assert len(bad[redirect_loop].liar.asked) <= 10
+    assert len(bad[endless_chain].publisher.requests) <= 2 * DEPTH_MAX
+    assert len(bad[endless_entries].publisher.requests) <= 2 * BLOCKS_MAX
+    assert len(bad[redirect_loop].publisher.requests) <= 10
     async with it.indexer.client() as client:
         known = {provider.id for provider in await client.providers()}
     for trick in (huge_advert, wrong_hash, forged_signature, redirect_loop, slow_drip, no_response, closes_connection):
@@ -242,20 +250,20 @@ async def check_nothing_unproven(it: HostileScene, bad: "dict[Trick | None, Host
 
 async def test_private_addresses_are_never_connected_to(tmp_path: Path) -> None:
     """Announcements may carry any address; by default the indexer does not connect to private ones."""
-    async with scene(tmp_path) as it, lying() as liar:
+    async with scene(tmp_path) as it, malicious_publisher() as publisher:
         for number, address in enumerate(
             (
-                liar.address,
-                f"/dns4/localhost/tcp/{liar.port}/http",
-                f"/ip6/::ffff:127.0.0.1/tcp/{liar.port}/http",
+                publisher.address,
+                f"/dns4/localhost/tcp/{publisher.port}/http",
+                f"/ip6/::ffff:127.0.0.1/tcp/{publisher.port}/http",
                 "/ip4/10.0.0.1/tcp/80/http",
                 "/ip4/169.254.169.254/tcp/80/http",
                 "/ip6/::1/tcp/80/http",
             )
         ):
-            hostile = HostilePublisher(None, Chain(f"private{number}"), liar)
+            hostile = HostilePublisher(None, Chain(f"private{number}"), publisher)
             hostile.chain.add(b"c", hashes("c", 4))
             hostile.serve()
             await it.announce(hostile.announce(address))
             assert "private address" in (await it.wait_ended(hostile.chain.id))["Error"]
-        assert liar.asked == []
+        assert publisher.requests == []

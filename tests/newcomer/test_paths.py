@@ -67,17 +67,17 @@ def test_the_launcher_does_not_import_from_the_working_directory(checkout: Check
     (tmp_path / "json.py").write_text("raise SystemExit('imported from the working directory')\n")
     (tmp_path / "argosy").mkdir()
     (tmp_path / "argosy" / "__init__.py").write_text("raise SystemExit('imported from the working directory')\n")
-    told = checkout.run(checkout.argosy, "--version", cwd=tmp_path)
-    assert told.stdout.startswith("argosy "), told.stderr
+    result = checkout.run(checkout.argosy, "--version", cwd=tmp_path)
+    assert result.stdout.startswith("argosy "), result.stderr
     link = tmp_path / "link"
     link.symlink_to(checkout.argosy)
-    assert checkout.run(link, "--version", cwd=tmp_path).stdout == told.stdout
+    assert checkout.run(link, "--version", cwd=tmp_path).stdout == result.stdout
 
 
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8", "POSIX"])
 def test_the_package_is_found_in_every_locale(checkout: Checkout, locale: str) -> None:
     """Without PEP 538 and 540, so that the locale's own encoding is in force."""
-    told = checkout.run(
+    result = checkout.run(
         checkout.folder / ".venv" / "bin" / "python",
         "-P",
         "-c",
@@ -86,4 +86,4 @@ def test_the_package_is_found_in_every_locale(checkout: Checkout, locale: str) -
         PYTHONCOERCECLOCALE="0",
         PYTHONUTF8="0",
     )
-    assert (told.stdout, told.stderr) == ("1\n", "")
+    assert (result.stdout, result.stderr) == ("1\n", "")

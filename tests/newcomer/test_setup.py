@@ -28,10 +28,10 @@ def one_line(text: str) -> str:
 
 def test_without_a_network_the_error_is_one_line(checkout: Checkout) -> None:
     index = f"http://127.0.0.1:{free_port()}/simple"
-    told = checkout.run(*SET_UP, ".venv-offline", PIP_INDEX_URL=index, PIP_FIND_LINKS="", PIP_RETRIES="1")
-    assert told.returncode == 1
-    assert "check the network" in one_line(told.stderr)
-    assert len(told.stderr.splitlines()) == 2, told.stderr
+    result = checkout.run(*SET_UP, ".venv-offline", PIP_INDEX_URL=index, PIP_FIND_LINKS="", PIP_RETRIES="1")
+    assert result.returncode == 1
+    assert "check the network" in one_line(result.stderr)
+    assert len(result.stderr.splitlines()) == 2, result.stderr
 
 
 def test_when_uv_reaches_no_index_pip_is_tried_and_one_line_ends_it(checkout: Checkout, tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_when_uv_reaches_no_index_pip_is_tried_and_one_line_ends_it(checkout: Ch
     folder = checkout.folder / ".venv-mirror"
     index = f"http://127.0.0.1:{free_port()}/simple"
     assert checkout.run(PYTHON, "-m", "pip", "install", "-q", "--target", folder / "boot", uv_pin()).returncode == 0
-    told = checkout.run(
+    result = checkout.run(
         *SET_UP,
         folder,
         PIP_INDEX_URL=index,
@@ -49,9 +49,9 @@ def test_when_uv_reaches_no_index_pip_is_tried_and_one_line_ends_it(checkout: Ch
         UV_HTTP_RETRIES="0",
         UV_CACHE_DIR=str(tmp_path / "cache"),
     )
-    assert told.returncode == 1
-    assert "cannot install requirements/run.txt" in one_line(told.stderr)
-    assert "trying pip" in told.stderr
+    assert result.returncode == 1
+    assert "cannot install requirements/run.txt" in one_line(result.stderr)
+    assert "trying pip" in result.stderr
 
 
 def uv_pin() -> str:
@@ -94,6 +94,6 @@ def test_an_interrupted_set_up_is_continued(checkout: Checkout, tmp_path: Path) 
 
 def test_a_python_without_pip_is_named(checkout: Checkout) -> None:
     """-I -S finds no site-packages, and so no pip."""
-    told = checkout.run(PYTHON, "-I", "-S", "tools/setup_env.py", "run", ".venv-without-pip")
-    assert told.returncode == 1
-    assert f"{PYTHON} has no pip: install it" in one_line(told.stderr)
+    result = checkout.run(PYTHON, "-I", "-S", "tools/setup_env.py", "run", ".venv-without-pip")
+    assert result.returncode == 1
+    assert f"{PYTHON} has no pip: install it" in one_line(result.stderr)

@@ -73,10 +73,12 @@ def copy_kernels(site: Path) -> None:
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     """A clean home, and ports at which nothing listens."""
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "TMPDIR") or "PIP" in name}
+    inherited = {
+        name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "TMPDIR") or "PIP" in name
+    }
     node, indexer = free_ports(2)
     return {
-        **kept,
+        **inherited,
         "HOME": str(tmp_path / "home"),
         "ARGOSY_NODE_PORT": str(node),
         "ARGOSY_IPNI_HTTP_PORT": str(indexer),
@@ -85,11 +87,11 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "notes"
-    made.mkdir()
-    (made / "notes.txt").write_text("a harbour\n")
-    (made / "all.jsonl").touch()
-    return made
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "notes.txt").write_text("a harbour\n")
+    (notes / "all.jsonl").touch()
+    return notes
 
 
 def argosy(bare: Path, *words: str, environment: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -171,12 +173,12 @@ def test_the_command_in_the_hint_installs_what_is_missing(
 ) -> None:
     words = ("registry", "check", "--url", "redis://127.0.0.1:1")
     first = argosy(bare, *words, environment=environment, folder=folder)
-    said = MISSING.fullmatch(first.stderr)
-    assert said is not None, first.stderr
-    assert said[1] == "redis"
-    assert shlex.split(said[2])[:4] == [str(bare / "bin" / "python"), "-m", "pip", "install"]
-    assert "argosy" not in shlex.split(said[2])[4:]
-    subprocess.run(said[2], shell=True, check=True, capture_output=True, env=environment)
+    match = MISSING.fullmatch(first.stderr)
+    assert match is not None, first.stderr
+    assert match[1] == "redis"
+    assert shlex.split(match[2])[:4] == [str(bare / "bin" / "python"), "-m", "pip", "install"]
+    assert "argosy" not in shlex.split(match[2])[4:]
+    subprocess.run(match[2], shell=True, check=True, capture_output=True, env=environment)
     try:
         second = argosy(bare, *words, environment=environment, folder=folder)
     finally:  # the environment is bare again for the other tests

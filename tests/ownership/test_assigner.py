@@ -57,7 +57,7 @@ def frozen_now(pool: Pool, id: str) -> Pool:
     return tuple(replace(i, is_frozen=True) if i.id == id else i for i in pool)
 
 
-def announced(publisher: str, pool: Pool, policy: PoolPolicy, refusing: frozenset[str] = frozenset()) -> Pool:
+def announce(publisher: str, pool: Pool, policy: PoolPolicy, refusing: frozenset[str] = frozenset()) -> Pool:
     """What a caller does with a plan."""
     plan = plan_assignment(publisher, pool, policy)
     needed, sources = plan.needed, list(plan.resume_from)
@@ -74,7 +74,7 @@ def announced(publisher: str, pool: Pool, policy: PoolPolicy, refusing: frozense
     return pool
 
 
-def handed_off(frozen: str, pool: Pool, policy: PoolPolicy, failing: frozenset[str] = frozenset()) -> Pool:
+def hand_off(frozen: str, pool: Pool, policy: PoolPolicy, failing: frozenset[str] = frozenset()) -> Pool:
     for publisher, targets in plan_handoff(frozen, pool, policy).items():
         if targets and publisher not in failing:
             pool = after_handoff(pool, publisher, frozen=frozen, target=targets[0])
@@ -130,14 +130,14 @@ def test_frozen_assigned_and_unanswering_indexers_are_no_candidates() -> None:
 def test_new_publishers_go_to_the_least_loaded_in_turn() -> None:
     pool: Pool = (indexer("0"), indexer("1"))
     for publisher in ("p1", "p2", "p3", "p4"):
-        pool = announced(publisher, pool, ONCE)
+        pool = announce(publisher, pool, ONCE)
     assert counts(pool) == {"0": 2, "1": 2}
 
 
 def test_preferred_publishers_go_to_their_indexer_despite_its_load() -> None:
     pool: Pool = (indexer("0"), indexer("1", "q1", "q2", "q3", preferred=("p1", "p2", "p3")))
     for publisher in ("p1", "p2", "p3"):
-        pool = announced(publisher, pool, ONCE)
+        pool = announce(publisher, pool, ONCE)
     assert counts(pool) == {"0": 0, "1": 6}
 
 
@@ -145,8 +145,8 @@ def test_presets_apply_only_to_their_publishers() -> None:
     policy = PoolPolicy(replication=2, preset_replication=2, presets={"p1": ("0", "1"), "p2": ("0",)})
     pool: Pool = (indexer("0", "p1"), indexer("1", "p1"))
     assert plan_assignment("p1", pool, policy) == AssignmentPlan(0)
-    pool = announced("p2", pool, policy)
-    pool = announced("p3", pool, policy)
+    pool = announce("p2", pool, policy)
+    pool = announce("p3", pool, policy)
     assert counts(pool) == {"0": 3, "1": 2}
     assert audience("p2", pool, policy) == ("0",)
     assert audience("p3", pool, policy) == ("0", "1")
@@ -162,7 +162,7 @@ def test_an_assignment_against_a_preset_is_ignored() -> None:
 
 def test_a_rejection_sends_the_assigner_to_the_next_candidate() -> None:
     pool: Pool = (indexer("a"), indexer("b", "q"), indexer("c", "q", "r"))
-    pool = announced("p", pool, TWICE, refusing=frozenset({"a"}))
+    pool = announce("p", pool, TWICE, refusing=frozenset({"a"}))
     assert holders("p", pool, TWICE) == ("b", "c")
 
 
@@ -216,11 +216,11 @@ def test_a_handoff_waits_for_an_indexer_that_may_have_accepted_it_already() -> N
 
 def test_each_publisher_of_a_frozen_indexer_is_handed_off_exactly_once() -> None:
     pool: Pool = (indexer("0", "p1"), indexer("1", "p2"))
-    pool = announced("p3", pool, ONCE)
+    pool = announce("p3", pool, ONCE)
     assert pool[0].assigned == {"p1", "p3"}
     pool = frozen_now(pool, "0")
     assert plan_handoff("0", pool, ONCE) == {"p1": ("1",), "p3": ("1",)}
-    pool = handed_off("0", pool, ONCE)
+    pool = hand_off("0", pool, ONCE)
     assert pool[1].continued == {"p1": "0", "p3": "0"}
     assert plan_handoff("0", pool, ONCE) == {}
 
@@ -248,7 +248,7 @@ def test_handoffs_are_counted_when_the_next_publisher_is_placed() -> None:
     active = (indexer("b"), indexer("c", "q1"), indexer("d", "q2", "q3"))
     pool: Pool = (indexer("a", "p1", "p2", "p3", frozen=True), *active)
     assert [targets[0] for targets in plan_handoff("a", pool, ONCE).values()] == ["b", "b", "c"]
-    pool = handed_off("a", pool, ONCE)
+    pool = hand_off("a", pool, ONCE)
     assert counts(pool) == {"a": 3, "b": 2, "c": 2, "d": 2}
     assert candidates("p4", after_assignment(pool, "p5", "b"), ONCE) == ("c", "d", "b")
 
@@ -258,16 +258,16 @@ def test_one_failing_publisher_does_not_delay_the_others() -> None:
     policy = PoolPolicy(presets={"p1": ("a",)})
     pool: Pool = (indexer("a", "p1", "p2", "p3", frozen=True), indexer("b"))
     assert plan_handoff("a", pool, policy) == {"p1": (), "p2": ("b",), "p3": ("b",)}
-    pool = handed_off("a", pool, policy, failing=frozenset({"p2"}))
+    pool = hand_off("a", pool, policy, failing=frozenset({"p2"}))
     assert pool[1].assigned == {"p3"}
     assert plan_handoff("a", pool, policy) == {"p1": (), "p2": ("b",)}
 
 
 def test_the_inputs_of_a_plan_are_immutable() -> None:
     """Fifth defect of the reference: the poller reads fields that another thread is writing."""
-    told = {"p": "z"}
-    state = IndexerState("a", assigned=frozenset({"p"}), continued=told)
-    told["p"] = "y"
+    allowed_now = {"p": "z"}
+    state = IndexerState("a", assigned=frozenset({"p"}), continued=allowed_now)
+    allowed_now["p"] = "y"
     assert state.continued == {"p": "z"}
     with pytest.raises(FrozenInstanceError):
         state.is_frozen = True  # type: ignore[misc]
@@ -283,7 +283,7 @@ def test_a_frozen_holder_does_not_count_and_is_continued_rather_than_ingested_fr
     pool: Pool = (indexer("a", "p", frozen=True), indexer("b"), indexer("c"))
     assert plan_assignment("p", pool, ONCE) == AssignmentPlan(1, ("b", "c"), resume_from=("a",))
     assert plan_assignment("p", pool, TWICE) == AssignmentPlan(2, ("b", "c"), resume_from=("a",))
-    pool = announced("p", pool, TWICE)
+    pool = announce("p", pool, TWICE)
     assert (pool[1].continued, pool[2].continued) == ({"p": "a"}, {})
     assert holders("p", pool, TWICE) == ("b", "c")
 
@@ -302,9 +302,9 @@ def test_a_removed_indexer_is_missed_at_the_next_announcement_and_its_publishers
 
 def test_replication_is_restored_by_one_handoff_per_frozen_holder() -> None:
     pool: Pool = (indexer("a", "p", frozen=True), indexer("b", "p", frozen=True), indexer("c"), indexer("d"))
-    pool = handed_off("a", pool, TWICE)
+    pool = hand_off("a", pool, TWICE)
     assert plan_handoff("b", pool, TWICE) == {"p": ("d",)}
-    pool = handed_off("b", pool, TWICE)
+    pool = hand_off("b", pool, TWICE)
     assert (pool[2].continued, pool[3].continued) == ({"p": "a"}, {"p": "b"})
     assert pending_handoffs("a", pool, TWICE) == pending_handoffs("b", pool, TWICE) == frozenset()
 
@@ -312,7 +312,7 @@ def test_replication_is_restored_by_one_handoff_per_frozen_holder() -> None:
 def test_a_chain_of_handoffs_completes_even_after_its_middle_has_left_the_pool() -> None:
     pool: Pool = (indexer("a", "p", frozen=True), indexer("b", "p", frozen=True, continued={"p": "a"}), indexer("c"))
     assert pending_handoffs("a", pool, ONCE) == frozenset()
-    pool = handed_off("b", pool, ONCE)
+    pool = hand_off("b", pool, ONCE)
     assert holders("p", pool, ONCE) == ("c",)
     assert pending_handoffs("a", (pool[0], pool[2], indexer("d")), ONCE) == frozenset()
 
@@ -360,7 +360,7 @@ class Indexer:
         self.allowed[publisher] = source
         return True
 
-    def says(self) -> IndexerState:
+    def answer(self) -> IndexerState:
         continued = {publisher: source for publisher, source in self.allowed.items() if source}
         return IndexerState(self.id, True, self.is_frozen, frozenset(self.allowed), frozenset(), continued)
 
@@ -392,7 +392,7 @@ class World:
 
     def recover(self) -> None:
         self.pool = tuple(
-            self.indexers[i.id].says() if not i.is_known and self.indexers[i.id].is_online else i for i in self.pool
+            self.indexers[i.id].answer() if not i.is_known and self.indexers[i.id].is_online else i for i in self.pool
         )
 
     def switch(self, id: str) -> None:
@@ -406,7 +406,7 @@ class World:
         plan = plan_assignment(publisher, self.pool, self.policy)
         needed, sources = plan.needed, list(plan.resume_from)
         for target in plan.candidates:
-            if needed and self.ask(publisher, target, sources[0] if sources else None):
+            if needed and self.request(publisher, target, sources[0] if sources else None):
                 needed, sources = needed - 1, sources[1:]
 
     def poll(self, id: str) -> None:
@@ -414,9 +414,9 @@ class World:
         if self.indexers[id].is_online and self.indexers[id].is_frozen:
             self.pool = frozen_now(self.pool, id)
         for publisher, targets in plan_handoff(id, self.pool, self.policy).items():
-            any(self.ask(publisher, target, id) for target in targets)
+            any(self.request(publisher, target, id) for target in targets)
 
-    def ask(self, publisher: str, target: str, source: str | None) -> bool:
+    def request(self, publisher: str, target: str, source: str | None) -> bool:
         if not self.indexers[target].accepts(publisher, source):
             return False
         if source is None:
@@ -438,8 +438,8 @@ def test_the_state_equals_the_indexers_answers_and_nothing_is_over_assigned(
     for name, argument in steps:
         getattr(world, name)(argument)
         for state in world.pool:
-            said = world.indexers[state.id].says()
-            assert not state.is_known or state == replace(said, is_frozen=state.is_frozen)
+            reported = world.indexers[state.id].answer()
+            assert not state.is_known or state == replace(reported, is_frozen=state.is_frozen)
         for publisher in PUBLISHERS:
             assert world.active(publisher) <= replication
 

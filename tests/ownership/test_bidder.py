@@ -161,8 +161,8 @@ def test_without_a_pushed_threshold_the_store_counts_the_bidders() -> None:
 
 def test_willingness_is_announced_only_when_it_changes() -> None:
     bench = BidderBench("a", "b", warming_max=1, free_bytes=None)
-    said = of_kind(bench.measure(GIB, 0.0), AnnounceMember)
-    assert [(a.is_bidding, a.free_bytes) for a in said] == [(True, GIB)]
+    announcements = of_kind(bench.measure(GIB, 0.0), AnnounceMember)
+    assert [(a.is_bidding, a.free_bytes) for a in announcements] == [(True, GIB)]
     assert of_kind(bench.measure(GIB - 1000, 1.0) + bench.handle(None, 2.0), AnnounceMember) == []
     assert [a.is_bidding for a in of_kind(bench.grant("a", 3.0, state=WARMING), AnnounceMember)] == [False]
     assert [a.is_bidding for a in of_kind(bench.grant("a", 4.0), AnnounceMember)] == [True]
@@ -171,8 +171,10 @@ def test_willingness_is_announced_only_when_it_changes() -> None:
 def test_a_new_member_session_is_announced_again() -> None:
     bench = BidderBench("a")
     bench.handle(SessionEnded(session(SessionRole.MEMBER)), 0.1)
-    said = of_kind(bench.handle(SessionOpened(session(SessionRole.MEMBER, token="run-2"), 0.2), 0.2), AnnounceMember)
-    assert [(a.session.token, a.is_bidding) for a in said] == [("run-2", True)]
+    announcements = of_kind(
+        bench.handle(SessionOpened(session(SessionRole.MEMBER, token="run-2"), 0.2), 0.2), AnnounceMember
+    )
+    assert [(a.session.token, a.is_bidding) for a in announcements] == [("run-2", True)]
 
 
 def test_memory_is_announced_when_it_has_changed_by_a_step() -> None:
@@ -311,7 +313,7 @@ def test_under_random_events_it_has_one_pending_bid_and_never_spins(
 ) -> None:
     bench, now, epoch = BidderBench("a", UnitSpec("b", footprint_bytes=500)), 0.0, 0
     bench.machine._random = seeded_random(seed)
-    asked: Unit | None = None
+    pending: Unit | None = None
     for span, kind, name in steps:
         now += span
         unit, event = Unit(name), None
@@ -320,11 +322,11 @@ def test_under_random_events_it_has_one_pending_bid_and_never_spins(
         match kind:
             case "measure" | "full":
                 effects = bench.measure(GIB if kind == "measure" else 0, now)
-            case "placed" | "refused" | "shut" if asked is not None:
+            case "placed" | "refused" | "shut" if pending is not None:
                 outcome = {"placed": BidOutcome.PLACED, "refused": BidOutcome.ALREADY_PENDING}
-                event, asked = BidAnswered(asked, BidResult(outcome.get(kind, BidOutcome.NOT_OPEN))), None
-            case "missed" if asked is not None:
-                event, asked = BidFailed(asked), None
+                event, pending = BidAnswered(pending, BidResult(outcome.get(kind, BidOutcome.NOT_OPEN))), None
+            case "missed" if pending is not None:
+                event, pending = BidFailed(pending), None
             case "opened":
                 event = AuctionOpened(auction(unit))
             case "closed":
@@ -347,8 +349,8 @@ def test_under_random_events_it_has_one_pending_bid_and_never_spins(
             bids = of_kind(effects, PlaceBid)
             assert len(bids) <= 1
             if bids:
-                assert asked is None  # OWN-3, as far as this node knows
-                asked = bids[0].unit
+                assert pending is None  # OWN-3, as far as this node knows
+                pending = bids[0].unit
             deadline = bench.machine.deadline()
             if deadline is None or deadline > now:
                 break

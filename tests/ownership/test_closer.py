@@ -22,14 +22,14 @@ FULL = BidResult(BidOutcome.PLACED, is_full=True)
 NO_WINNER = CloseResult(CloseOutcome.NO_WINNER)
 
 
-def closing(**changes: object) -> Bench:
+def closer_bench(**changes: object) -> Bench:
     bench = Bench("a", "b", **changes)
     bench.machine = Closer(bench.settings, bench.view, bench.random)
     return bench
 
 
 def test_an_auction_is_closed_when_its_window_ends_with_a_spread() -> None:
-    bench = closing()
+    bench = closer_bench()
     bench.handle(AuctionOpened(auction("a", closes_in_s=60.0)), 10.0)
     due = 70.0 + 60.0 * CLOSING_SPREAD * 0.5
     assert bench.machine.deadline() == pytest.approx(due)
@@ -40,7 +40,7 @@ def test_an_auction_is_closed_when_its_window_ends_with_a_spread() -> None:
 def test_nodes_spread_their_attempts() -> None:
     deadlines = []
     for fraction in (0.0, 1.0):
-        bench = closing()
+        bench = closer_bench()
         bench.random.fraction = fraction
         bench.handle(AuctionOpened(auction("a", closes_in_s=60.0)), 0.0)
         deadlines.append(bench.machine.deadline())
@@ -48,20 +48,20 @@ def test_nodes_spread_their_attempts() -> None:
 
 
 def test_whose_bid_filled_the_auction_closes_it_at_once() -> None:
-    bench = closing()
+    bench = closer_bench()
     bench.handle(AuctionOpened(auction("a")), 0.0)
     assert bench.handle(BidAnswered(A, FULL), 3.0) == [CloseAuction(A)]
 
 
 def test_a_bid_below_the_threshold_closes_nothing() -> None:
-    bench = closing()
+    bench = closer_bench()
     bench.handle(AuctionOpened(auction("a")), 0.0)
     assert bench.handle(BidAnswered(A, BidResult(BidOutcome.PLACED)), 3.0) == []
     assert bench.handle(BidAnswered(A, BidResult(BidOutcome.NOT_OPEN, is_full=True)), 3.0) == []
 
 
 def test_an_auction_closed_by_another_is_dropped() -> None:
-    bench = closing()
+    bench = closer_bench()
     bench.handle(AuctionOpened(auction("a")), 0.0)
     bench.handle(AuctionClosed(A, 1, "n2"), 59.0)
     assert bench.machine.deadline() is None
@@ -69,7 +69,7 @@ def test_an_auction_closed_by_another_is_dropped() -> None:
 
 
 def test_no_auction_is_closed_twice_at_once() -> None:
-    bench = closing()
+    bench = closer_bench()
     bench.handle(AuctionOpened(auction("a")), 0.0)
     assert bench.handle(BidAnswered(A, FULL), 1.0) == [CloseAuction(A)]
     assert bench.handle(BidAnswered(A, FULL), 1.0) == []
@@ -77,7 +77,7 @@ def test_no_auction_is_closed_twice_at_once() -> None:
 
 
 def test_an_auction_not_due_is_retried_at_the_time_the_store_returns() -> None:
-    bench = closing()
+    bench = closer_bench()
     bench.handle(BidAnswered(A, FULL), 1.0)
     bench.handle(CloseAnswered(A, CloseResult(CloseOutcome.NOT_DUE, wait_s=20.0)), 2.0)
     assert 22.0 <= bench.machine.deadline() <= 22.0 + 60.0 * CLOSING_SPREAD
@@ -86,7 +86,7 @@ def test_an_auction_not_due_is_retried_at_the_time_the_store_returns() -> None:
 
 @pytest.mark.parametrize("outcome", [CloseOutcome.WON, CloseOutcome.NO_WINNER, CloseOutcome.ALREADY_CLOSED])
 def test_a_closed_auction_is_not_closed_again(outcome: CloseOutcome) -> None:
-    bench = closing()
+    bench = closer_bench()
     bench.handle(AuctionOpened(auction("a")), 0.0)
     bench.handle(BidAnswered(A, FULL), 1.0)
     bench.handle(CloseAnswered(A, CloseResult(outcome)), 1.1)
@@ -94,7 +94,7 @@ def test_a_closed_auction_is_not_closed_again(outcome: CloseOutcome) -> None:
 
 
 def test_a_store_that_is_unreachable_is_retried_ever_more_rarely() -> None:
-    bench, now, waits = closing(), 1.0, []
+    bench, now, waits = closer_bench(), 1.0, []
     bench.handle(BidAnswered(A, FULL), now)
     for _ in range(6):
         assert bench.handle(CloseFailed(A), now) == []
@@ -107,7 +107,7 @@ def test_a_store_that_is_unreachable_is_retried_ever_more_rarely() -> None:
 
 
 def test_a_late_answer_does_not_make_it_miss_the_next_auction() -> None:
-    bench = closing()
+    bench = closer_bench()
     bench.handle(AuctionOpened(auction("a", id=1)), 0.0)
     bench.handle(BidAnswered(A, FULL), 1.0)
     bench.handle(AuctionClosed(A, 1, None), 1.1)
@@ -117,7 +117,7 @@ def test_a_late_answer_does_not_make_it_miss_the_next_auction() -> None:
 
 
 def test_the_next_auction_that_fills_while_an_answer_is_on_its_way_is_closed_after_it() -> None:
-    bench = closing()
+    bench = closer_bench()
     bench.handle(BidAnswered(A, FULL), 1.0)
     bench.handle(AuctionClosed(A, 1, None), 1.1)
     bench.handle(AuctionOpened(auction("a", id=2)), 1.2)
@@ -127,7 +127,7 @@ def test_the_next_auction_that_fills_while_an_answer_is_on_its_way_is_closed_aft
 
 
 def test_a_snapshot_replaces_all_auctions() -> None:
-    bench = closing()
+    bench = closer_bench()
     bench.handle(AuctionOpened(auction("a")), 0.0)
     bench.handle(Snapshot(auctions=(auction("b", closes_in_s=5.0),)), 10.0)
     assert bench.handle(None, 15.0 + 60.0 * CLOSING_SPREAD) == [CloseAuction(B)]
@@ -135,7 +135,7 @@ def test_a_snapshot_replaces_all_auctions() -> None:
 
 
 def test_one_node_closes_no_faster_than_its_rate() -> None:
-    bench = closing(closings_per_s=2.0)
+    bench = closer_bench(closings_per_s=2.0)
     for i in range(10):
         bench.handle(AuctionOpened(auction(f"u{i}", closes_in_s=0.0)), 0.0)
     done = bench.wait(0.0, until=100.0)
@@ -147,7 +147,7 @@ def test_one_node_closes_no_faster_than_its_rate() -> None:
 
 
 def test_the_earliest_due_auction_is_closed_first_when_the_rate_limit_is_reached() -> None:
-    bench = closing(closings_per_s=1.0)
+    bench = closer_bench(closings_per_s=1.0)
     bench.random.fraction = 0.0
     for name, closes_in_s in (("late", 3.0), ("early", 1.0), ("middle", 2.0)):
         bench.handle(AuctionOpened(auction(name, closes_in_s=closes_in_s)), 0.0)
@@ -164,7 +164,7 @@ RATES = st.sampled_from([0.1, 0.3, 0.7, 3.0, 7.0, 200.0])
 def test_every_auction_is_closed_once_and_the_closer_becomes_idle(
     rate: float, auctions: list[tuple[float, float]]
 ) -> None:
-    bench, now, done = closing(closings_per_s=rate), 0.0, []
+    bench, now, done = closer_bench(closings_per_s=rate), 0.0, []
     for i, (span, closes_in_s) in enumerate(auctions):
         done += bench.wait(now, until=now + span)
         now += span

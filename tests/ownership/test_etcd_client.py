@@ -98,11 +98,11 @@ async def test_a_user_limited_to_our_prefix_is_enough_and_a_restart_keeps_the_lo
 
 
 @pytest.mark.parametrize(
-    ("login", "says"),
+    ("login", "message"),
     [("root:wrong@", "rejected the login"), ("", "requires a login"), ("fleet:word@", "permission denied")],
 )
-async def test_a_wrong_login_is_reported_as_one(guarded: Etcd, login: str, says: str) -> None:
-    with pytest.raises(Invalid, match=says) as caught:
+async def test_a_wrong_login_is_reported_as_one(guarded: Etcd, login: str, message: str) -> None:
+    with pytest.raises(Invalid, match=message) as caught:
         await (await connected(f"etcd://{login}{guarded.endpoint}")).get(b"/elsewhere")
     assert "wrong" not in str(caught.value)
 

@@ -91,9 +91,9 @@ async def kinds(store: EtcdStore) -> set[str]:
     return {store._keys.split(kv.key)[0] for kv in kvs}
 
 
-async def eventually(look: Callable[[], Awaitable[Any]], is_so: Callable[[Any], bool]) -> Any:
+async def eventually(probe: Callable[[], Awaitable[Any]], is_so: Callable[[Any], bool]) -> Any:
     async with asyncio.timeout(PATIENCE_S):
-        while not is_so(seen := await look()):
+        while not is_so(seen := await probe()):
             await CLOCK.sleep(POLL_S)
     return seen
 

@@ -33,7 +33,7 @@ class Reply:
     headers: dict[str, str]
 
 
-async def ask(web: Starlette, method: str, path: str, **headers: str) -> Reply:
+async def request(web: Starlette, method: str, path: str, **headers: str) -> Reply:
     """One request, straight into the application: no socket, no thread."""
     sent: list[dict] = []
     scope = {
@@ -83,40 +83,40 @@ def web(node: OwnershipNode, admin_token: str | None = None) -> Starlette:
 
 
 async def test_scale_reports_to_an_autoscaler_how_many_nodes_to_have(node: OwnershipNode) -> None:
-    reply = await ask(web(node), "GET", "/scale")
+    reply = await request(web(node), "GET", "/scale")
     assert reply.status == 200
     assert (reply.body["desired_nodes"], reply.body["current_nodes"]) == (1, 1)
 
 
 async def test_a_held_unit_with_slashes_in_its_name_is_answered(node: OwnershipNode) -> None:
-    reply = await ask(web(node), "GET", "/v1/units/a/b")
+    reply = await request(web(node), "GET", "/v1/units/a/b")
     assert (reply.status, reply.body["unit"], reply.body["node"]) == (200, "a/b", "n1")
     assert "token" not in reply.body
 
 
 async def test_a_unit_held_by_no_node_is_not_owned(node: OwnershipNode) -> None:
-    reply = await ask(web(node), "GET", "/v1/units/elsewhere")
+    reply = await request(web(node), "GET", "/v1/units/elsewhere")
     assert (reply.status, reply.body["error"]["kind"]) == (421, "NotOwner")
 
 
 async def test_a_name_that_cannot_be_is_rejected_as_the_callers_mistake(node: OwnershipNode) -> None:
-    reply = await ask(web(node), "GET", "/v1/units/a\x00b")
+    reply = await request(web(node), "GET", "/v1/units/a\x00b")
     assert (reply.status, reply.body["error"]["kind"]) == (400, "Invalid")
 
 
 async def test_leases_and_members_are_listed(node: OwnershipNode) -> None:
-    leases = (await ask(web(node), "GET", "/v1/leases")).body
-    members = (await ask(web(node), "GET", "/v1/members")).body
+    leases = (await request(web(node), "GET", "/v1/leases")).body
+    members = (await request(web(node), "GET", "/v1/members")).body
     assert [row["unit"] for row in leases["leases"]] == ["a/b", "c"]
     assert [row["node"] for row in members["members"]] == ["n1"]
     assert leases["has_synced"]
 
 
 async def test_drain_is_closed_without_a_token_and_needs_the_right_one(node: OwnershipNode) -> None:
-    assert (await ask(web(node), "POST", "/v1/drain", authorization="Bearer ")).status == 403
-    assert (await ask(web(node, "s3cret"), "POST", "/v1/drain")).status == 401
-    assert (await ask(web(node, "s3cret"), "POST", "/v1/drain", authorization="Bearer other")).status == 401
+    assert (await request(web(node), "POST", "/v1/drain", authorization="Bearer ")).status == 403
+    assert (await request(web(node, "s3cret"), "POST", "/v1/drain")).status == 401
+    assert (await request(web(node, "s3cret"), "POST", "/v1/drain", authorization="Bearer other")).status == 401
     assert node.holds(Unit("c"))
-    assert (await ask(web(node, "s3cret"), "POST", "/v1/drain", authorization="Bearer s3cret")).status == 202
+    assert (await request(web(node, "s3cret"), "POST", "/v1/drain", authorization="Bearer s3cret")).status == 202
     await until(lambda: not node.own_leases())
     assert not node.holds(Unit("c"))

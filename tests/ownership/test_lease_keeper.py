@@ -23,7 +23,7 @@ A, B = Unit("a"), Unit("b")
 MINE = session()
 
 
-def keeping(*units: Unit, at: float = 0.0) -> LeaseKeeper:
+def keeper_of(*units: Unit, at: float = 0.0) -> LeaseKeeper:
     """A keeper whose session opened at `at`, serving `units`."""
     keeper = LeaseKeeper(TIMING, FixedRandom())
     keeper.keepalive.start(at)
@@ -39,7 +39,7 @@ def serving_changes(effects: list[Effect]) -> list[Effect]:
 
 
 def test_a_grant_on_the_watch_is_served_at_once() -> None:
-    keeper = keeping(A)
+    keeper = keeper_of(A)
     assert keeper.holds(A, 1.0)
     assert not keeper.holds(B, 1.0)
     assert keeper.holds_any("a", 1.0)
@@ -47,13 +47,13 @@ def test_a_grant_on_the_watch_is_served_at_once() -> None:
 
 
 def test_nothing_is_held_at_the_very_instant_the_session_ends() -> None:
-    keeper = keeping(A)
+    keeper = keeper_of(A)
     assert keeper.holds(A, VALID_S - 1e-6)
     assert not keeper.holds(A, VALID_S)  # even before the machine gets a time event
 
 
 def test_when_renewal_fails_all_units_pause_at_once() -> None:
-    keeper = keeping(A, B)
+    keeper = keeper_of(A, B)
     keeper.handle(None, TIMING.renew_s)
     keeper.handle(SessionFailed(SessionRole.HOLDER), TIMING.renew_s)
     assert keeper.holds(A, VALID_S - 1)
@@ -63,7 +63,7 @@ def test_when_renewal_fails_all_units_pause_at_once() -> None:
 
 
 def test_the_keeper_wakes_to_pause() -> None:
-    keeper = keeping(A)
+    keeper = keeper_of(A)
     keeper.handle(None, TIMING.renew_s)  # the renewal's answer never comes
     assert keeper.deadline() == VALID_S
     keeper.handle(None, VALID_S)
@@ -71,7 +71,7 @@ def test_the_keeper_wakes_to_pause() -> None:
 
 
 def test_units_resume_when_the_store_still_knew_the_session() -> None:
-    keeper = keeping(A, B)
+    keeper = keeper_of(A, B)
     keeper.handle(None, VALID_S)
     effects = keeper.handle(SessionRenewed(MINE, VALID_S, None), VALID_S + 0.1)
     until = VALID_S + VALID_S
@@ -80,13 +80,13 @@ def test_units_resume_when_the_store_still_knew_the_session() -> None:
 
 
 def test_a_renewal_extends_what_is_served() -> None:
-    keeper = keeping(A)
+    keeper = keeper_of(A)
     assert serving_changes(keeper.handle(SessionRenewed(MINE, 8.0, None), 8.1)) == [ServingExtended(8.0 + VALID_S)]
     assert serving_changes(keeper.handle(SessionRenewed(MINE, 7.0, None), 8.2)) == []
 
 
 def test_a_lost_session_loses_every_lease() -> None:
-    keeper = keeping(A, B)
+    keeper = keeper_of(A, B)
     keeper.changes.clear()
     effects = keeper.handle(SessionEnded(MINE), 5.0)
     assert serving_changes(effects) == [ServingStopped(A, 1), ServingStopped(B, 1)]
@@ -98,13 +98,13 @@ def test_a_lost_session_loses_every_lease() -> None:
 
 @pytest.mark.parametrize("foreign", [lease(A, token="run-0"), lease(A, node=OTHER)])
 def test_a_lease_of_another_run_or_node_is_not_ours(foreign: object) -> None:
-    keeper = keeping()
+    keeper = keeper_of()
     assert keeper.handle(LeaseChanged(foreign), 1.0) == []  # type: ignore[arg-type]
     assert keeper.held_leases == {}
 
 
 def test_a_greater_epoch_replaces_the_holding() -> None:
-    keeper = keeping(A)
+    keeper = keeper_of(A)
     keeper.changes.clear()
     effects = keeper.handle(LeaseChanged(lease(A, epoch=4)), 1.0)
     assert effects == [ServingStopped(A, 1), ServingStarted(A, 4, VALID_S)]
@@ -114,45 +114,45 @@ def test_a_greater_epoch_replaces_the_holding() -> None:
 
 
 def test_a_lost_lease_is_served_no_more() -> None:
-    keeper = keeping(A, B)
+    keeper = keeper_of(A, B)
     assert keeper.handle(LeaseGone(A, 1), 1.0) == [ServingStopped(A, 1)]
     assert (keeper.holds(A, 1.0), keeper.holds(B, 1.0)) == (False, True)
 
 
 def test_a_snapshot_drops_unlisted_leases_and_adds_listed_ones() -> None:
-    keeper = keeping(A)
+    keeper = keeper_of(A)
     effects = keeper.handle(Snapshot(leases=(lease(B, epoch=2), lease("c", node=OTHER))), 1.0)
     assert effects == [ServingStopped(A, 1), ServingStarted(B, 2, VALID_S)]
     assert list(keeper.held_leases) == [B]
 
 
 def test_a_snapshot_with_the_same_leases_changes_nothing() -> None:
-    keeper = keeping(A, B)
+    keeper = keeper_of(A, B)
     assert keeper.handle(Snapshot(leases=(lease(A), lease(B))), 1.0) == []
 
 
 def test_a_renewal_shows_which_leases_the_store_has_lost() -> None:
-    keeper = keeping(A, B)
+    keeper = keeper_of(A, B)
     effects = keeper.handle(SessionRenewed(MINE, 8.0, frozenset({(B, 1)})), 8.1)
     assert ServingStopped(A, 1) in effects
     assert list(keeper.held_leases) == [B]
 
 
 def test_a_lease_granted_after_the_renewal_was_sent_is_not_lost() -> None:
-    keeper = keeping(A)
+    keeper = keeper_of(A)
     keeper.handle(LeaseChanged(lease(B)), 8.05)
     keeper.handle(SessionRenewed(MINE, 8.0, frozenset({(A, 1)})), 8.1)
     assert keeper.holds(B, 8.1)
 
 
 def test_a_store_that_never_loses_leases_returns_no_leases() -> None:
-    keeper = keeping(A)
+    keeper = keeper_of(A)
     keeper.handle(SessionRenewed(MINE, 8.0, None), 8.1)
     assert keeper.holds(A, 8.1)
 
 
 def test_a_unit_being_released_is_never_served_again_under_its_epoch() -> None:
-    keeper = keeping(A)
+    keeper = keeper_of(A)
     assert keeper.stop_serving(A) == [ServingStopped(A, 1)]
     assert not keeper.holds(A, 1.0)
     assert A in keeper.held_leases  # the store has not confirmed it yet
@@ -163,7 +163,7 @@ def test_a_unit_being_released_is_never_served_again_under_its_epoch() -> None:
 
 @pytest.mark.parametrize("lost", ["gone", "stopped"])
 def test_a_unit_released_during_a_pause_does_not_resume(lost: str) -> None:
-    keeper = keeping(A, B)
+    keeper = keeper_of(A, B)
     keeper.handle(None, VALID_S)
     assert (keeper.handle(LeaseGone(A, 1), VALID_S) if lost == "gone" else keeper.stop_serving(A)) == []
     effects = keeper.handle(SessionRenewed(MINE, VALID_S, None), VALID_S)
@@ -171,7 +171,7 @@ def test_a_unit_released_during_a_pause_does_not_resume(lost: str) -> None:
 
 
 def test_a_unit_being_released_no_longer_counts_as_warming() -> None:
-    keeper = keeping()
+    keeper = keeper_of()
     keeper.handle(LeaseChanged(lease(A, state=LeaseState.WARMING)), 1.0)
     keeper.stop_serving(A)
     keeper.handle(LeaseChanged(lease(A, state=LeaseState.WARMING)), 2.0)
@@ -179,7 +179,7 @@ def test_a_unit_being_released_no_longer_counts_as_warming() -> None:
 
 
 def test_warming_units_are_held_and_not_ready() -> None:
-    keeper = keeping()
+    keeper = keeper_of()
     keeper.handle(LeaseChanged(lease(A, state=LeaseState.WARMING)), 1.0)
     assert list(keeper.warming) == [A]
     keeper.handle(LeaseChanged(lease(A, state=LeaseState.READY)), 2.0)
@@ -188,7 +188,7 @@ def test_warming_units_are_held_and_not_ready() -> None:
 
 
 def test_no_units_are_served_after_the_session_has_ended() -> None:
-    keeper = keeping(A, B)
+    keeper = keeper_of(A, B)
     assert keeper.serving_count(1.0) == 2
     assert keeper.serving_count(VALID_S) == 0
 

@@ -61,7 +61,7 @@ from argosy.ownership.model import (
 from argosy.ownership.node import NodeMachine
 from argosy.ownership.ring import Ring
 from tests.ownership.builders import GIB, ME, OTHER, FixedRandom, auction, catalog, lease, member, of_kind, session
-from tests.ownership.builders import settings as made
+from tests.ownership.builders import settings as node_settings
 
 A = Unit("a")
 SUCCESSOR_SLOT = Unit("a", SUCCESSOR)
@@ -72,7 +72,7 @@ class Node:
     """A machine past its first steps: sessions open, space seen, catalog read."""
 
     def __init__(self, *specs: UnitSpec | str, **changes: object) -> None:
-        self.machine = NodeMachine(made(**changes), ME, FixedRandom())
+        self.machine = NodeMachine(node_settings(**changes), ME, FixedRandom())
         first = self.machine.handle(None, 0.0)
         assert {type(effect) for effect in first} == {OpenSession, SweepSessions, ReadCatalog}
         self.handle(SessionOpened(session(SessionRole.MEMBER), 0.0), 0.0)
@@ -125,11 +125,11 @@ def test_a_lost_lease_is_dropped_from_memory() -> None:
     assert effects.index(ServingStopped(A, 1)) < effects.index(DropUnit(A))
 
 
-@pytest.mark.parametrize("wished", [(), ("b",), (UnitSpec("a", replicas=1),)])
-def test_a_unit_removed_from_the_catalog_is_released(wished: tuple[UnitSpec | str, ...]) -> None:
+@pytest.mark.parametrize("specs", [(), ("b",), (UnitSpec("a", replicas=1),)])
+def test_a_unit_removed_from_the_catalog_is_released(specs: tuple[UnitSpec | str, ...]) -> None:
     node = Node(UnitSpec("a", replicas=2))
     node.grant(Unit("a", 2), 1.0)
-    assert of_kind(node.handle(catalog(*wished), 2.0), ReleaseLease) == [ReleaseLease(session(), Unit("a", 2), 1)]
+    assert of_kind(node.handle(catalog(*specs), 2.0), ReleaseLease) == [ReleaseLease(session(), Unit("a", 2), 1)]
 
 
 def test_a_unit_still_in_the_catalog_is_kept() -> None:
@@ -183,13 +183,13 @@ def test_a_successor_takes_over_without_dropping_anything() -> None:
     node = Node()
     node.grant("a", 1.0, node=OTHER, state=DRAINING)
     node.grant(SUCCESSOR_SLOT, 2.0)
-    told = (
+    events = (
         node.handle(LeaseGone(A, 1), 3.0)
         + node.grant("a", 3.0, epoch=2)
         + node.handle(LeaseGone(SUCCESSOR_SLOT, 1), 3.0)
     )
-    assert ServingStarted(A, 2, 27.0) in told
-    assert of_kind(told, DropUnit) == []
+    assert ServingStarted(A, 2, 27.0) in events
+    assert of_kind(events, DropUnit) == []
     assert node.machine.keeper.holds(A, 3.0)
 
 
@@ -255,7 +255,7 @@ def test_a_node_that_has_left_claims_nothing() -> None:
 
 
 def test_a_node_without_a_session_can_leave_too() -> None:
-    machine = NodeMachine(made(), ME, FixedRandom())
+    machine = NodeMachine(node_settings(), ME, FixedRandom())
     machine.handle(None, 0.0)
     assert machine.handle(DrainRequested(), 1.0)[-1] == Exit()
     node = Node()
@@ -312,17 +312,17 @@ STEPS = st.lists(st.tuples(st.floats(0, 9), st.sampled_from(KINDS), st.integers(
 def test_under_random_events_the_node_becomes_idle_at_every_instant(
     placement: str, steps: list[tuple[float, str, int]], seed: int
 ) -> None:
-    machine = NodeMachine(made(placement=placement), ME, seeded_random(seed))
+    machine = NodeMachine(node_settings(placement=placement), ME, seeded_random(seed))
     now, epoch, run = 0.0, 0, 1
-    told: list[Event | None] = [None, catalog(UnitSpec("a", replicas=1), "b"), Snapshot(members=(member(ME),))]
-    told += [SessionOpened(session(role), 0.0) for role in SessionRole]
-    for span, kind, slot in [*((0.0, "start", 0) for _ in told), *steps]:
+    events: list[Event | None] = [None, catalog(UnitSpec("a", replicas=1), "b"), Snapshot(members=(member(ME),))]
+    events += [SessionOpened(session(role), 0.0) for role in SessionRole]
+    for span, kind, slot in [*((0.0, "start", 0) for _ in events), *steps]:
         now += span
         unit = Unit("a", slot)
         holding = machine.keeper.held_leases.get(unit)
         at = 0 if holding is None else holding.lease.epoch
         current = machine.keeper.keepalive.session
-        event: Event | None = told.pop(0) if kind == "start" else None
+        event: Event | None = events.pop(0) if kind == "start" else None
         match kind:
             case "win" | "drain_other":
                 epoch += 1

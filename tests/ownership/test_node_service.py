@@ -34,7 +34,7 @@ async def test_two_nodes_share_units_by_their_memory(world: World) -> None:
     assert await world.until(world.all_ready) < 30.0  # far less than one window: auctions fill
     shares = Counter(world.ready().values())
     assert shares["big"] > shares["small"] > 0
-    left = [shelf.free_bytes() for shelf in world.shelves.values()]
+    left = [index_set.free_bytes() for index_set in world.shelves.values()]
     assert abs(left[0] - left[1]) <= 300 * MIB  # both end about as full
     assert never_two_at_once(world, *REPOS)
 
@@ -144,9 +144,9 @@ async def test_a_wrong_node_names_the_holder(world: World) -> None:
     other = world.start("n2", budget_bytes=900 * MIB)
     await world.until(world.all_ready)
     assert world.nodes["n1"].require_lease(A).state is LeaseState.READY
-    with pytest.raises(NotOwner, match="'a' is held by 'n1'") as told:
+    with pytest.raises(NotOwner, match="'a' is held by 'n1'") as caught:
         other.require_lease(A)
-    assert (told.value.hint, told.value.node) == ("http://n1", "n1")
+    assert (caught.value.hint, caught.value.node) == ("http://n1", "n1")
     with pytest.raises(NotOwner, match="no known holder") as unknown:
         other.require_lease(Unit("z"))
     assert unknown.value.hint is None
@@ -159,9 +159,9 @@ async def test_a_hint_never_names_the_node_that_returns_it(world: World) -> None
     await world.until(world.all_ready)
     world.links["n1"].is_cut = True
     await world.until(lambda: not node.holds(A))
-    with pytest.raises(NotOwner) as told:
+    with pytest.raises(NotOwner) as caught:
         node.require_lease(A)
-    assert told.value.hint is None
+    assert caught.value.hint is None
 
 
 @in_virtual_time()

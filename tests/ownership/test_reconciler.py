@@ -229,7 +229,7 @@ def test_under_random_events_no_unit_is_claimed_twice_at_once_and_it_never_spins
 ) -> None:
     bench, now, epoch = ReconcilerBench(*SHARDS, placement=placement), 0.0, 0
     bench.machine._random = seeded_random(seed)
-    asking: set[Unit] = set()
+    pending: set[Unit] = set()
     for span, kind, name, node in steps:
         now += span
         unit = Unit(name)
@@ -241,8 +241,8 @@ def test_under_random_events_no_unit_is_claimed_twice_at_once_and_it_never_spins
                 effects = bench.handle(MemberChanged(member(node)), now)
             case "leave":
                 effects = bench.handle(MemberGone(node), now)
-            case "answer" if unit in asking:
-                asking.remove(unit)
+            case "answer" if unit in pending:
+                pending.remove(unit)
                 effects = bench.handle(ClaimAnswered(unit, None), now)
             case "held" | "granted":
                 epoch += 1
@@ -257,10 +257,10 @@ def test_under_random_events_no_unit_is_claimed_twice_at_once_and_it_never_spins
                 effects = bench.measure(GIB, now)
         for _ in range(50):
             for claim in of_kind(effects, ClaimLease):
-                assert claim.unit not in asking
+                assert claim.unit not in pending
                 assert claim.unit not in bench.view.leases
-                asking.add(claim.unit)
-            assert len(asking) <= CLAIMS_MAX
+                pending.add(claim.unit)
+            assert len(pending) <= CLAIMS_MAX
             bench.machine.due_releases(now)
             deadline = bench.machine.deadline()
             if deadline is None or deadline > now:

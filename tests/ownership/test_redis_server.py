@@ -225,7 +225,7 @@ async def test_a_restart_with_data_loss_starts_a_grace_period_and_repeats_no_epo
 ) -> None:
     store = await opened(CLAIMED, grace_s=GRACE_S)
     session = await holder(store, "n1")
-    before = await eventually(lambda: granted(store, session))
+    before = await eventually(lambda: try_claim(store, session))
     assert before is not None
     await asyncio.to_thread(server.restart)
     with pytest.raises(Fenced):
@@ -234,12 +234,12 @@ async def test_a_restart_with_data_loss_starts_a_grace_period_and_repeats_no_epo
     with pytest.raises(Throttled) as refusal:
         await store.claim(again, UNIT)
     assert 0 < refusal.value.retry_after_s <= GRACE_S
-    after = await eventually(lambda: granted(store, again))
+    after = await eventually(lambda: try_claim(store, again))
     assert after is not None
     assert after.epoch > before.epoch
 
 
-async def granted(store: RedisStore, session: Session) -> Lease | None:
+async def try_claim(store: RedisStore, session: Session) -> Lease | None:
     try:
         return await store.claim(session, UNIT)
     except Throttled:
@@ -272,7 +272,7 @@ async def test_a_restart_with_data_starts_a_grace_period_and_keeps_leases(opened
 async def test_a_flushed_server_brings_a_grace(opened: Opened, admin: Redis) -> None:
     store = await opened(CLAIMED, grace_s=GRACE_S)
     session = await holder(store, "n1")
-    before = await eventually(lambda: granted(store, session))
+    before = await eventually(lambda: try_claim(store, session))
     assert before is not None
     await admin.flushall()
     with pytest.raises(Fenced):
@@ -286,7 +286,7 @@ async def test_a_failover_is_noticed_by_the_next_grant(opened: Opened, server: V
     """The promoted replica has the data, run_id included, and is another run of another server."""
     store = await opened(CLAIMED, grace_s=0.3)
     session = await holder(store, "n1")
-    assert await eventually(lambda: granted(store, session))
+    assert await eventually(lambda: try_claim(store, session))
     await admin.hset("{argosy:shards}:meta", "run_id", "0" * 40)
     with pytest.raises(Throttled):
         await store.claim(session, Unit("another"))
@@ -297,7 +297,7 @@ async def test_a_failover_by_sentinel_keeps_leases_and_starts_a_grace_period(ser
     with Valkey() as second, run_sentinel(server, second) as url:
         store = await RedisStore.open(url, CLAIMED, clock=CLOCK, random=system_random(), grace_s=GRACE_S)
         session = await holder(store, "n1")
-        assert await eventually(lambda: granted(store, session))
+        assert await eventually(lambda: try_claim(store, session))
         replica = patient_client(second.url)
         await eventually(lambda: replica.hgetall("{argosy:shards}:leases"))
         async with watch_store(store) as watcher:
@@ -307,7 +307,7 @@ async def test_a_failover_by_sentinel_keeps_leases_and_starts_a_grace_period(ser
             assert {unit for unit, _ in await eventually(lambda: store.renew(session))} == {UNIT}
             with pytest.raises(Throttled):
                 await store.claim(session, Unit("another"))
-            newer = await eventually(lambda: granted_unit(store, session, Unit("another")))
+            newer = await eventually(lambda: try_claim_unit(store, session, Unit("another")))
             assert newer is not None
             await watcher.wait_until(lambda view: set(view.leases) == {UNIT, Unit("another")})
         await replica.aclose()
@@ -347,7 +347,7 @@ async def is_primary(client: Redis) -> bool:
     return bool((await client.execute_command("ROLE"))[0] == "master")
 
 
-async def granted_unit(store: RedisStore, session: Session, unit: Unit) -> Lease | None:
+async def try_claim_unit(store: RedisStore, session: Session, unit: Unit) -> Lease | None:
     try:
         return await store.claim(session, unit)
     except Throttled:

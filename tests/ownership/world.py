@@ -123,14 +123,14 @@ class World:
             self.sizes[name] = changes.get("footprint_bytes") or MIB
 
     def start(self, node_id: str, *, budget_bytes: int = 1024 * MIB, warm_s: float = 1.0) -> OwnershipNode:
-        shelf = self.shelves[node_id] = IndexSet(self.clock, budget_bytes, self.sizes, warm_s)
+        index_set = self.shelves[node_id] = IndexSet(self.clock, budget_bytes, self.sizes, warm_s)
         link = self.links[node_id] = Link(self.store)
         self.metrics[node_id] = Metrics()
         node = self.nodes[node_id] = OwnershipNode(
             link,
             self.catalog,
-            shelf,
-            shelf,
+            index_set,
+            index_set,
             node_id=node_id,
             address=f"http://{node_id}",
             settings=self.settings,
@@ -200,7 +200,7 @@ def in_virtual_time(
 ) -> Callable[[Callable[[World], Coroutine[Any, Any, None]]], Callable[[], None]]:
     """Makes a test of an `async def test_…(world)`: all of it runs on the simulator's loop."""
 
-    def made(story: Callable[[World], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    def decorate(story: Callable[[World], Coroutine[Any, Any, None]]) -> Callable[[], None]:
         async def main(loop: SimLoop) -> None:
             world = World(loop, is_auctioned=is_auctioned, **changes)
             await story(world)
@@ -208,10 +208,14 @@ def in_virtual_time(
                 task.cancel()
             await asyncio.gather(*world.tasks.values(), return_exceptions=True)
 
-        def told() -> None:
+        def run_scenario() -> None:
             run(main)
 
-        told.__name__, told.__doc__, told.__module__ = story.__name__, story.__doc__, story.__module__
-        return told
+        run_scenario.__name__, run_scenario.__doc__, run_scenario.__module__ = (
+            story.__name__,
+            story.__doc__,
+            story.__module__,
+        )
+        return run_scenario
 
-    return made
+    return decorate

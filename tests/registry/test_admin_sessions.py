@@ -16,12 +16,12 @@ def insert(session_id: str, key: str = "key-1", **given: object) -> Transaction[
 
 def test_a_session_is_valid_until_it_expires() -> None:
     store = Interpreter()
-    made = store.run(insert("s", user_agent="browser " * 100, source_ip="::1"))
-    assert (made.created_at, made.expires_at) == (START_MS, START_MS + 3_600_000)
-    assert made.user_agent is not None
-    assert len(made.user_agent) == sessions.USER_AGENT_CHARS_MAX
+    session = store.run(insert("s", user_agent="browser " * 100, source_ip="::1"))
+    assert (session.created_at, session.expires_at) == (START_MS, START_MS + 3_600_000)
+    assert session.user_agent is not None
+    assert len(session.user_agent) == sessions.USER_AGENT_CHARS_MAX
     store.pass_time(3_599_999)
-    assert store.run(sessions.read_admin("s")) == made
+    assert store.run(sessions.read_admin("s")) == session
     store.pass_time(1)
     assert store.run(sessions.read_admin("s")) is None
     assert store.run(sessions.read_admin("unknown")) is None
@@ -31,11 +31,11 @@ def test_a_session_is_valid_until_it_expires() -> None:
 def test_revoking_keeps_the_expiry_and_notifies_everyone() -> None:
     """Defect R18: a revoked session lived on for its full lifetime."""
     store = Interpreter()
-    made = store.run(insert("s", ttl_ms=5000))
+    session = store.run(insert("s", ttl_ms=5000))
     store.pass_time(1000)
     assert store.run(sessions.revoke_admin("s"))
     assert store.run(sessions.read_admin("s")) is None
-    assert store.state.rows["admin_sessions"]["s",].expires_at == made.expires_at
+    assert store.state.rows["admin_sessions"]["s",].expires_at == session.expires_at
     assert store.notifications == [(REVOKED_CHANNEL, "s")]
     assert not store.run(sessions.revoke_admin("s"))
     assert len(store.notifications) == 1
@@ -56,7 +56,7 @@ def test_all_sessions_of_a_key_end_when_the_key_does(monkeypatch: pytest.MonkeyP
         store.run(insert(f"s{n}"))
     store.run(insert("other", "key-2"))
     assert [store.run(sessions.revoke_admins("key-1")) for _ in range(3)] == [2, 1, 0]
-    assert [told for _, told in store.notifications] == ["s0", "s1", "s2"]
+    assert [session_id for _, session_id in store.notifications] == ["s0", "s1", "s2"]
     assert store.run(sessions.read_admin("other")) is not None
     assert [store.run(sessions.prune_admins()) for _ in range(3)] == [2, 1, 0]
     assert set(store.state.rows["admin_sessions"]) == {("other",)}

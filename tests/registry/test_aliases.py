@@ -11,10 +11,10 @@ from tests.registry.interpreter import START_MS, Interpreter
 
 def test_an_alias_refers_to_an_index_and_moves_to_another() -> None:
     store = Interpreter()
-    made = store.run(aliases.create("docs", ["docs-1"]))
+    alias = store.run(aliases.create("docs", ["docs-1"]))
     assert store.run(aliases.resolve("docs")) == ResolvedAlias(("docs-1",), 1, is_writable=True)
     store.pass_time(3)
-    flipped = store.run(aliases.flip("docs", ["docs-2"], expected_version=made.version))
+    flipped = store.run(aliases.flip("docs", ["docs-2"], expected_version=alias.version))
     assert (flipped.current_uid, flipped.version) == ("docs-2", 2)
     assert aliases.history_of(flipped) == (AliasState(("docs-1",), 1, START_MS + 3),)
     assert store.run(aliases.read("docs")) == flipped

@@ -24,11 +24,11 @@ def create(canary_id: str, name: str, **given: object) -> Transaction[Canary]:
 def test_a_canary_is_found_by_id_and_by_name() -> None:
     """Defect R14: one backend keyed by name, the other by id."""
     store = Interpreter()
-    made = store.run(create("c1", "front page"))
-    assert (made.created_at, made.is_enabled, made.version) == (START_MS, True, 1)
-    assert store.run(canaries.read("c1")) == store.run(canaries.read_by_name("front page")) == made
+    canary = store.run(create("c1", "front page"))
+    assert (canary.created_at, canary.is_enabled, canary.version) == (START_MS, True, 1)
+    assert store.run(canaries.read("c1")) == store.run(canaries.read_by_name("front page")) == canary
     assert store.run(canaries.read_by_name("c1")) is None
-    assert canaries.assertions_of(made) == ({"type": "min_hits", "value": 3},)
+    assert canaries.assertions_of(canary) == ({"type": "min_hits", "value": 3},)
 
 
 def test_ids_and_names_are_unique() -> None:
@@ -42,14 +42,14 @@ def test_ids_and_names_are_unique() -> None:
 
 def test_a_canary_is_changed_at_the_version_that_was_read() -> None:
     store = Interpreter()
-    made = store.run(create("c1", "front page"))
-    renamed = store.run(canaries.update(replace(made, name="start page")))
+    canary = store.run(create("c1", "front page"))
+    renamed = store.run(canaries.update(replace(canary, name="start page")))
     assert store.run(canaries.read_by_name("start page")) == renamed
     assert store.run(canaries.read_by_name("front page")) is None
     with pytest.raises(Conflict, match="version"):
-        store.run(canaries.update(made))
+        store.run(canaries.update(canary))
     with pytest.raises(Invalid, match="version 0"):
-        store.run(canaries.update(replace(made, version=0)))
+        store.run(canaries.update(replace(canary, version=0)))
 
 
 def test_canaries_that_run_are_listed_apart() -> None:

@@ -13,9 +13,9 @@ URL = "https://example.org/a.git"
 
 def test_a_repository_is_in_the_catalog_once() -> None:
     store = Interpreter()
-    made = store.run(catalog.add("a", URL, branches=("main",), is_pinned=True, replicas=1, max_bids=5))
-    assert (made.added_at, made.version, made.footprint_bytes) == (START_MS, 1, None)
-    assert store.run(catalog.read("a")) == store.run(catalog.read_by_url(URL)) == made
+    spec = store.run(catalog.add("a", URL, branches=("main",), is_pinned=True, replicas=1, max_bids=5))
+    assert (spec.added_at, spec.version, spec.footprint_bytes) == (START_MS, 1, None)
+    assert store.run(catalog.read("a")) == store.run(catalog.read_by_url(URL)) == spec
     with pytest.raises(Conflict, match="'a' is already"):
         store.run(catalog.add("a", "https://example.org/b.git"))
     with pytest.raises(Conflict, match="'a' already has url"):
@@ -32,21 +32,21 @@ def test_of_two_concurrent_additions_of_one_url_one_is_rejected() -> None:
 
 def test_an_update_requires_the_version_that_was_read() -> None:
     store = Interpreter()
-    made = store.run(catalog.add("a", URL))
-    changed = store.run(catalog.update(replace(made, replicas=2, url=URL + "2")))
+    spec = store.run(catalog.add("a", URL))
+    changed = store.run(catalog.update(replace(spec, replicas=2, url=URL + "2")))
     assert store.run(catalog.read_by_url(URL)) is None
     with pytest.raises(Conflict, match="version"):
-        store.run(catalog.update(replace(made, is_pinned=True)))
+        store.run(catalog.update(replace(spec, is_pinned=True)))
     assert store.run(catalog.everything()) == [changed]
     with pytest.raises(Invalid, match="never read"):
-        store.run(catalog.update(replace(made, version=0)))
+        store.run(catalog.update(replace(spec, version=0)))
 
 
 def test_recording_an_indexing_keeps_the_configuration() -> None:
     store = Interpreter()
-    made = store.run(catalog.add("a", URL))
+    spec = store.run(catalog.add("a", URL))
     store.pass_time(7)
-    store.meanwhile(catalog.update(replace(made, is_pinned=True)))
+    store.meanwhile(catalog.update(replace(spec, is_pinned=True)))
     noted = store.run(catalog.record_indexed("a", commit_hash="c0ffee", footprint_bytes=1 << 30))
     assert (noted.is_pinned, noted.footprint_bytes, noted.last_commit) == (True, 1 << 30, "c0ffee")
     assert noted.last_indexed_at == START_MS + 7
@@ -73,8 +73,8 @@ def test_a_repository_is_pinned_and_a_reindex_requested() -> None:
     store.run(catalog.add("a", URL))
     assert store.run(catalog.pin("a", True)).is_pinned
     store.pass_time(7)
-    asked = store.run(catalog.request_reindex("a"))
-    assert (asked.reindex_requested_at, asked.is_pinned) == (START_MS + 7, True)
+    request = store.run(catalog.request_reindex("a"))
+    assert (request.reindex_requested_at, request.is_pinned) == (START_MS + 7, True)
     assert not store.run(catalog.pin("a", False)).is_pinned
     with pytest.raises(NotFound):
         store.run(catalog.pin("b", True))

@@ -174,14 +174,14 @@ def test_an_endless_line_is_not_read_into_memory() -> None:
 def unlike(items: list[DumpItem]) -> list[DumpItem]:
     """Rows that can be in one registry together: no key, unique value or name twice."""
     taken: set[tuple[object, ...]] = set()
-    kept = []
+    chosen = []
     for kind, values in items:
         table = next((table for table in TABLES if table.name == kind), None)
         marks = [("log or counter", values["name"])] if table is None else _marks(table, values)
         if not taken & set(marks):
             taken |= set(marks)
-            kept.append((kind, values))
-    return kept
+            chosen.append((kind, values))
+    return chosen
 
 
 def _marks(table: Table[Any], values: dict[str, Any]) -> list[tuple[object, ...]]:

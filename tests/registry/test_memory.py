@@ -71,9 +71,9 @@ def test_a_total_above_its_budget_is_not_ok() -> None:
 
 def test_the_advice_is_to_be_woken_at_four_fifths_of_the_limit() -> None:
     """ "Alert: When memory exceeds 80% of maxmemory"."""
-    told = advice(replace(REPORT, maxmemory_bytes=200_000_000))
-    assert "alert when used_memory passes 160 MB, 80% of maxmemory" in told
-    assert "takes 0.2%" in told
+    result = advice(replace(REPORT, maxmemory_bytes=200_000_000))
+    assert "alert when used_memory passes 160 MB, 80% of maxmemory" in result
+    assert "takes 0.2%" in result
 
 
 def test_without_a_limit_the_advice_is_to_set_one() -> None:
@@ -81,9 +81,9 @@ def test_without_a_limit_the_advice_is_to_set_one() -> None:
 
 
 def test_the_json_has_the_same_figures() -> None:
-    told = to_json(REPORT)
-    assert (told["total_bytes"], told["budget_bytes"], told["ok"]) == (500_000, 1_000_000, True)
-    assert told["tables"][0] == {  # type: ignore[index]
+    result = to_json(REPORT)
+    assert (result["total_bytes"], result["budget_bytes"], result["ok"]) == (500_000, 1_000_000, True)
+    assert result["tables"][0] == {  # type: ignore[index]
         "table": "tasks",
         "rows": 1000,
         "bytes": 340_000,

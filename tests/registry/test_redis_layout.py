@@ -97,11 +97,11 @@ def iter_commit(writes: list[Write]) -> Any:
     yield Commit(tuple(writes))
 
 
-async def eventually(look: Callable[[], Awaitable[T]]) -> T:
+async def eventually(probe: Callable[[], Awaitable[T]]) -> T:
     """The first answer that is true, within PATIENCE_S."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
-            if found := await look():
+            if found := await probe():
                 return found
 
 

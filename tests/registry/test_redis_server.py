@@ -215,10 +215,10 @@ async def test_a_transaction_that_always_loses_fails(
     monkeypatch.setattr(redis_backend, "ATTEMPTS_MAX", 3)
     store, rival = await opened(server.url), await opened(server.url)
     await store.run(commit_of(Put(ALIASES, ALIAS)))
-    asks = store.read_many
+    reads = store.read_many
 
     async def slipped_in(questions: Any) -> Any:
-        answers = await asks(questions)
+        answers = await reads(questions)
         await rival.run(commit_of(Upsert(ALIASES, ALIAS)))
         return answers
 
@@ -305,13 +305,13 @@ async def test_a_listener_reconnects_after_a_restart(opened: Open, server: Valke
     store = await opened(server.url)
     messages = aiter(store.listen("admin_session:revoked"))
     waiting = asyncio.ensure_future(anext(messages))  # type: ignore[arg-type]
-    assert await _told_until_heard(store, waiting, "before") == "before"
+    assert await _notify_until_received(store, waiting, "before") == "before"
     server.restart()
     waiting = asyncio.ensure_future(anext(messages))  # type: ignore[arg-type]
-    assert await _told_until_heard(store, waiting, "after") in ("before", "after")
+    assert await _notify_until_received(store, waiting, "after") in ("before", "after")
 
 
-async def _told_until_heard(store: RedisRegistry, waiting: "asyncio.Future[str]", message: str) -> str:
+async def _notify_until_received(store: RedisRegistry, waiting: "asyncio.Future[str]", message: str) -> str:
     async with asyncio.timeout(PATIENCE_S):
         while not waiting.done():
             try:

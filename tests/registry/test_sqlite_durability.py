@@ -77,25 +77,25 @@ def _pages_max(count: int) -> Any:
 async def test_a_full_disk_rejects_whole_commits_and_keeps_earlier_ones(tmp_path: Path) -> None:
     async with opened(tmp_path / "r.db") as store:
         await store._writer.submit(_pages_max(60))
-        kept: list[str] = []
+        rows_seen: list[str] = []
         refusals: list[str] = []
         for number in range(60):
             pair = (Put(BALLS, Ball(f"{number}", owner="x" * 2000)), Append("log", b"y" * 2000))
             try:
                 await store.run(commit_of(*pair))
-                kept.append(f"{number}")
+                rows_seen.append(f"{number}")
             except Unavailable as error:
                 refusals.append(str(error))
         assert refusals
         assert all("its disk is full: free some space, then retry" in refusal for refusal in refusals)
         count, log = await store.run(reads_of(CountRows(BALLS, "all"), ReadLog("log", 1)))
-        assert (count, log.length) == (len(kept), len(kept))
+        assert (count, log.length) == (len(rows_seen), len(rows_seen))
         await store._writer.submit(_pages_max(10_000))
         await store.run(commit_of(Put(BALLS, Ball("room again"))))
     async with opened(tmp_path / "r.db") as store:
         assert await store.check() == []
-        assert {ball.name for ball in await store.run(reads_of(Find(BALLS, "all")))} == {*kept, "room again"}
-        assert await store.revision() == len(kept) + 1
+        assert {ball.name for ball in await store.run(reads_of(Find(BALLS, "all")))} == {*rows_seen, "room again"}
+        assert await store.revision() == len(rows_seen) + 1
 
 
 async def test_all_calls_of_a_batch_that_fails_fail(tmp_path: Path) -> None:

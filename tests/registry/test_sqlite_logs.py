@@ -72,23 +72,23 @@ MAYBE = st.none() | st.integers(0, 9)
 )
 @settings(deadline=None, max_examples=60)
 async def test_length_and_bytes_are_exact_whatever_happens(steps: list[Any]) -> None:
-    kept: list[bytes] = []
+    expected: list[bytes] = []
     dropped = 0
     async with opened() as store:
         for step in steps:
             if step[0] == "take":
-                taken, kept = kept[: step[1]], kept[step[1] :]
+                taken, expected = expected[: step[1]], expected[step[1] :]
                 assert (await store.run(commit_of(TakeOldest("log", step[1])))).taken == (tuple(taken),)
                 continue
             _, payload, keep, keep_bytes = step
-            kept.append(payload)
-            while len(kept) > (99 if keep is None else keep) or len(b"".join(kept)) > (
+            expected.append(payload)
+            while len(expected) > (99 if keep is None else keep) or len(b"".join(expected)) > (
                 999 if keep_bytes is None else keep_bytes
             ):
-                kept, dropped = kept[1:], dropped + 1
+                expected, dropped = expected[1:], dropped + 1
             await store.run(commit_of(Append("log", payload, keep, keep_bytes)))
         state = await store.run(reads_of(ReadLog("log", 99)))
-    assert state == LogState(tuple(reversed(kept)), len(kept), sum(map(len, kept)), dropped)
+    assert state == LogState(tuple(reversed(expected)), len(expected), sum(map(len, expected)), dropped)
 
 
 async def test_a_counter_keeps_its_first_ttl() -> None:

@@ -284,14 +284,14 @@ async def test_updates_of_read_rows_leave_table_and_indexes_in_step(balls: list[
     async with opened() as store:
         expected: dict[str, Ball] = {}
         for ball in balls:
-            known = await store.run(_changed(ball))
+            known = await store.run(_rewrite(ball))
             expected[ball.name] = replace(ball, version=known)
         everything = await store.run(reads_of(Find(BALLS, "all")))
         assert everything == sorted(expected.values(), key=lambda ball: (ball.rank, ball.name.encode()))
         assert await store.check() == []
 
 
-def _changed(ball: Ball) -> Any:
+def _rewrite(ball: Ball) -> Any:
     """Reads a row and writes it again, as operations do."""
 
     def program() -> Any:

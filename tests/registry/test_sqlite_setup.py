@@ -136,10 +136,10 @@ async def test_a_file_that_became_read_only_is_unavailable(tmp_path: Path) -> No
 def test_every_error_has_its_cause_and_advice(name: str) -> None:
     error = sqlite3.OperationalError("the library's words")
     error.sqlite_errorname = f"{name}_DETAIL"
-    told = to_argosy_error(error, "r.db")
-    assert isinstance(told, ArgosyError)
-    assert str(told).startswith("the registry r.db failed (the library's words): ")
-    assert told.__cause__ is error
+    converted = to_argosy_error(error, "r.db")
+    assert isinstance(converted, ArgosyError)
+    assert str(converted).startswith("the registry r.db failed (the library's words): ")
+    assert converted.__cause__ is error
 
 
 def test_an_unclassified_error_is_not_converted() -> None:

@@ -38,7 +38,7 @@ from tests.registry.sqlite_stage import BALLS, START_MS, TICKETS, Ball, StillClo
 T = TypeVar("T")
 
 
-async def taken(changes: AsyncIterator[T], count: int) -> list[T]:
+async def take(changes: AsyncIterator[T], count: int) -> list[T]:
     async with asyncio.timeout(10):
         return [await anext(changes) for _ in range(count)]
 
@@ -102,7 +102,7 @@ async def test_rows_read_in_one_batch_are_never_those_of_a_rejected_commit() -> 
 
 async def test_an_error_is_raised_in_the_body_where_it_yielded() -> None:
     @transaction
-    def puts_or_says_why() -> TransactionBody[str]:
+    def put_or_report_conflict() -> TransactionBody[str]:
         try:
             yield from commit(Append("log", b"x"), Put(BALLS, Ball("a", version=3)))
         except Conflict as refusal:
@@ -110,7 +110,7 @@ async def test_an_error_is_raised_in_the_body_where_it_yielded() -> None:
         return "stored"
 
     async with opened() as store:
-        assert "no longer exists" in await store.run(puts_or_says_why())
+        assert "no longer exists" in await store.run(put_or_report_conflict())
 
 
 async def test_an_exception_after_a_commit_does_not_undo_it() -> None:
@@ -127,14 +127,14 @@ async def test_an_exception_after_a_commit_does_not_undo_it() -> None:
 
 async def test_a_body_that_reads_after_its_commit_is_an_error() -> None:
     @transaction
-    def asks_again() -> TransactionBody[int]:
+    def read_after_commit() -> TransactionBody[int]:
         yield from commit(CountUp("hits"))
         (clock,) = yield from read_many(Now())
         return int(clock)
 
     async with opened() as store:
         with pytest.raises(AssertionError, match="a transaction ends with its commit"):
-            await store.run(asks_again())
+            await store.run(read_after_commit())
 
 
 async def test_reads_yielded_together_are_of_one_instant() -> None:
@@ -208,11 +208,11 @@ async def test_a_watch_delivers_earlier_and_later_changes() -> None:
     async with opened() as store:
         await store.run(commit_of(Put(BALLS, Ball("a")), Upsert(TICKETS, Ticket("r", "é:", START_MS + 9))))
         changes = store.watch(0)
-        assert await taken(changes, 2) == [
+        assert await take(changes, 2) == [
             Change(1, "balls", ("a",), False),
             Change(2, "ticket:office", ("r", "é:"), False),
         ]
-        waiting = asyncio.ensure_future(taken(changes, 1))
+        waiting = asyncio.ensure_future(take(changes, 1))
         await asyncio.sleep(0)
         done = await store.run(commit_of(Delete(BALLS, Ball("a", version=1))))
         assert await waiting == [Change(done.revision, "balls", ("a",), True)]
@@ -223,7 +223,7 @@ async def test_a_watch_from_the_present_delivers_only_later_changes() -> None:
     async with opened() as store:
         await store.run(increments("a"))
         changes = store.watch(await store.revision())
-        waiting = asyncio.ensure_future(taken(changes, 2))
+        waiting = asyncio.ensure_future(take(changes, 2))
         await asyncio.gather(*(store.run(increments("b")) for _ in range(2)))
         assert [change.key for change in await waiting] == [("b",), ("b",)]
 
@@ -233,10 +233,10 @@ async def test_a_watcher_behind_or_ahead_of_the_log_must_list_again(monkeypatch:
     async with opened() as store:
         for _ in range(8):
             await store.run(increments("a"))
-        assert [change.revision for change in await taken(store.watch(3), 5)] == [4, 5, 6, 7, 8]
+        assert [change.revision for change in await take(store.watch(3), 5)] == [4, 5, 6, 7, 8]
         for after, why in ((2, "no longer stored"), (9, "ahead")):
             with pytest.raises(Gone, match=why):
-                await taken(store.watch(after), 1)
+                await take(store.watch(after), 1)
 
 
 async def test_a_commit_without_rows_is_no_change() -> None:
@@ -246,7 +246,7 @@ async def test_a_commit_without_rows_is_no_change() -> None:
 
 async def test_a_watcher_learns_that_the_store_is_closed() -> None:
     async with opened() as store:
-        waiting = asyncio.ensure_future(taken(store.watch(0), 1))
+        waiting = asyncio.ensure_future(take(store.watch(0), 1))
         await store.revision()
     with pytest.raises(Unavailable, match="closed"):
         await waiting
@@ -264,7 +264,7 @@ async def test_writes_of_another_process_are_read_and_watched(tmp_path: Path) ->
         opened(tmp_path / "r.db", clock=HastyClock()) as ours,
         opened(tmp_path / "r.db", clock=HastyClock()) as theirs,
     ):
-        waiting = asyncio.ensure_future(taken(ours.watch(0), 3))
+        waiting = asyncio.ensure_future(take(ours.watch(0), 3))
         await theirs.run(increments("a"))
         await ours.run(increments("a"))
         await theirs.run(increments("a"))
@@ -287,44 +287,44 @@ async def test_a_message_is_delivered_to_the_listeners_of_its_channel() -> None:
         first, second, other = store.listen("news"), store.listen("news"), store.listen("weather")
         await store.run(commit_of(Notify("news", "one"), Put(BALLS, Ball("a")), Notify("news", "two")))
         await store.run(commit_of(Notify("weather", "sun")))
-        assert await taken(first, 2) == await taken(second, 2) == ["one", "two"]
-        assert await taken(other, 1) == ["sun"]
+        assert await take(first, 2) == await take(second, 2) == ["one", "two"]
+        assert await take(other, 1) == ["sun"]
 
 
 async def test_a_message_of_a_rejected_commit_is_not_sent() -> None:
     async with opened() as store:
-        heard = store.listen("news")
+        messages = store.listen("news")
         with pytest.raises(Conflict):
             await store.run(commit_of(Notify("news", "no"), Put(BALLS, Ball("a", version=1))))
         await store.run(commit_of(Notify("news", "yes")))
-        assert await taken(heard, 1) == ["yes"]
+        assert await take(messages, 1) == ["yes"]
 
 
 async def test_a_slow_listener_gets_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_backend, "BACKLOG_MAX", 2)
     async with opened() as store:
-        heard = store.listen("news")
+        messages = store.listen("news")
         await store.run(commit_of(*(Notify("news", str(n)) for n in range(3))))
-        assert await taken(heard, 2) == ["0", "1"]
+        assert await take(messages, 2) == ["0", "1"]
         with pytest.raises(Gone, match="fell 2 messages behind"):
-            await anext(heard)
+            await anext(messages)
 
 
 async def test_a_listener_learns_that_the_store_is_closed() -> None:
     async with opened() as store:
-        heard = store.listen("news")
+        messages = store.listen("news")
     with pytest.raises(Unavailable, match="closed"):
-        await anext(heard)
+        await anext(messages)
 
 
 # -- dump and load --------------------------------------------------------------------------------------------
 
 
-async def everything(store: SqliteStore) -> list[tuple[str, dict[str, Any]]]:
+async def dump_all(store: SqliteStore) -> list[tuple[str, dict[str, Any]]]:
     return [item async for item in store.dump()]
 
 
-async def filled(store: SqliteStore) -> None:
+async def fill(store: SqliteStore) -> None:
     full = Ball("b", owner="o", notes={"k": [1]}, marks=("x",), print=b"\0")
     await store.run(commit_of(Upsert(BALLS, full), Put(BALLS, Ball("a"))))
     await store.run(commit_of(Upsert(BALLS, full), Put(TICKETS, Ticket("r", "s", START_MS + 9))))
@@ -336,10 +336,10 @@ async def filled(store: SqliteStore) -> None:
 async def test_a_dump_loaded_elsewhere_is_the_same_registry(tmp_path: Path, is_file: bool) -> None:
     names = (tmp_path / "a.db", tmp_path / "b.db") if is_file else ("memory://", "memory://")
     async with opened(names[0]) as store, opened(names[1]) as copy:
-        await filled(store)
-        items = await everything(store)
+        await fill(store)
+        items = await dump_all(store)
         assert await copy.load(store.dump()) == len(items) == 7
-        assert await everything(copy) == items
+        assert await dump_all(copy) == items
         kinds = [(kind, values.get("name"), values.get("version")) for kind, values in items]
         assert kinds[:2] == [("balls", "a", 1), ("balls", "b", 2)]
         assert items[3:] == [
@@ -363,8 +363,8 @@ async def test_a_dump_is_of_one_instant(tmp_path: Path) -> None:
 
 async def test_an_import_needs_an_empty_registry() -> None:
     async with opened() as store, opened() as other:
-        await filled(store)
-        await filled(other)
+        await fill(store)
+        await fill(other)
         with pytest.raises(Conflict, match="an import needs an empty registry, and this one has balls"):
             await other.load(store.dump())
 

@@ -77,7 +77,7 @@ def run_of(job: tuple[str, str], task: str, until: float = 5.0, *, slot: bool = 
     return Run(job, task, "w", until, ("t", "two") if slot else None)
 
 
-def kept(watch: Watch, *puts: tuple[bytes, bytes], shard: str = "s", gone: tuple[bytes, ...] = ()) -> None:
+def commit(watch: Watch, *puts: tuple[bytes, bytes], shard: str = "s", gone: tuple[bytes, ...] = ()) -> None:
     batch = Batch()
     for key, value in puts:
         batch.put(key, value)
@@ -91,7 +91,7 @@ def lease_row(task: str, job: str) -> tuple[bytes, bytes]:
 
 
 def test_an_acknowledged_job_that_is_not_durable_is_detected(watch: Watch) -> None:
-    kept(watch, (keys.key(keys.JOB, *JOB), b""))
+    commit(watch, (keys.key(keys.JOB, *JOB), b""))
     watch.checker.on_enqueued(JOB)
     assert watch.found() == []
     watch.checker.on_enqueued(OTHER)
@@ -100,12 +100,12 @@ def test_an_acknowledged_job_that_is_not_durable_is_detected(watch: Watch) -> No
 
 def test_a_job_may_leave_a_disk_as_long_as_another_has_it(watch: Watch) -> None:
     row = (keys.key(keys.JOB, *JOB), b"")
-    kept(watch, row, shard="parent")
-    kept(watch, row, shard="child")
+    commit(watch, row, shard="parent")
+    commit(watch, row, shard="child")
     watch.checker.on_enqueued(JOB)
     watch.checker.on_removed("parent")
     assert watch.found() == []
-    kept(watch, shard="child", gone=(row[0],))
+    commit(watch, shard="child", gone=(row[0],))
     assert watch.found() == ["JOB-1"]
 
 
@@ -115,7 +115,7 @@ def test_an_acknowledged_job_that_is_not_found_breaks_job_1(watch: Watch) -> Non
 
 
 def test_an_acknowledged_success_is_not_undone(watch: Watch) -> None:
-    kept(watch, lease_row("1", "j"))
+    commit(watch, lease_row("1", "j"))
     watch.checker.on_reported(JOB)
     watch.checker.on_status(JOB, JobStatus.SUCCEEDED)
     assert watch.found() == []
@@ -126,7 +126,7 @@ def test_an_acknowledged_success_is_not_undone(watch: Watch) -> None:
 
 def test_a_job_runs_again_only_after_its_lease_or_its_worker_ended(watch: Watch) -> None:
     for number in range(1, 5):
-        kept(watch, lease_row(f"{number}", "j"), shard=f"s{number}")
+        commit(watch, lease_row(f"{number}", "j"), shard=f"s{number}")
     first = run_of(JOB, "1", until=5.0)
     watch.checker.on_run_started(first)
     watch.now = 5.0
@@ -145,15 +145,15 @@ def test_a_lease_granted_before_it_is_durable_is_detected(watch: Watch) -> None:
 
 
 def test_two_leases_of_one_job_on_disk_are_detected(watch: Watch) -> None:
-    kept(watch, lease_row("1", "j"), lease_row("2", "k"))
-    kept(watch, lease_row("3", "j"), gone=(lease_row("1", "j")[0],))
+    commit(watch, lease_row("1", "j"), lease_row("2", "k"))
+    commit(watch, lease_row("3", "j"), gone=(lease_row("1", "j")[0],))
     assert watch.found() == []
-    kept(watch, lease_row("4", "j"))
+    commit(watch, lease_row("4", "j"))
     assert watch.found() == ["JOB-2"]
 
 
 def test_more_runs_than_a_limit_allows_are_detected(watch: Watch) -> None:
-    kept(watch, *(lease_row(f"{number}", f"j{number}") for number in range(3)))
+    commit(watch, *(lease_row(f"{number}", f"j{number}") for number in range(3)))
     for number in range(2):
         watch.checker.on_run_started(run_of(("t", f"j{number}"), f"{number}", slot=True))
     assert watch.found() == []
@@ -164,8 +164,8 @@ def test_more_runs_than_a_limit_allows_are_detected(watch: Watch) -> None:
 
 def test_more_holders_than_a_limit_allows_are_detected(watch: Watch) -> None:
     rows = [(keys.key(keys.HOLDER, "t", "two", f"{number}"), b"") for number in range(4)]
-    kept(watch, *rows[:2])
-    kept(watch, rows[2], gone=(rows[0][0],))
+    commit(watch, *rows[:2])
+    commit(watch, rows[2], gone=(rows[0][0],))
     assert watch.found() == []
-    kept(watch, rows[3])
+    commit(watch, rows[3])
     assert watch.found() == ["JOB-3"]

@@ -54,11 +54,11 @@ def test_the_same_run_gives_the_same_bytes_in_other_processes_too(report: EvalRe
 
 
 def test_progress_ends_at_one() -> None:
-    told: list[tuple[float, str]] = []
+    lines: list[tuple[float, str]] = []
     short = replace(SHORT, duration_s=2)
-    evaluate([short], seeds=1, instances=[1], progress=lambda part, text: told.append((part, text)))
-    assert told[-1][0] == pytest.approx(1.0)
-    assert [text for _, text in told] == ["noisy: none", "noisy: standard", "noisy: strict"]
+    evaluate([short], seeds=1, instances=[1], progress=lambda part, text: lines.append((part, text)))
+    assert lines[-1][0] == pytest.approx(1.0)
+    assert [text for _, text in lines] == ["noisy: none", "noisy: standard", "noisy: strict"]
 
 
 @pytest.mark.parametrize(("seeds", "instances"), [(0, [1]), (1, [0]), (1, [1, 1_000_000]), (5000, [1])])

@@ -23,7 +23,7 @@ from argosy.sim.throttle_load import (
 TINY = Scenario("tiny", 1, 10, 5, (ClientClass("heal", 2, 1), ClientClass("late", 1, 20, 4, 6)))
 
 
-class Doorman:
+class FixedAdmission:
     """Rejects the given clients, and records the outcomes of the others."""
 
     def __init__(self, *unwanted: str) -> None:
@@ -38,12 +38,12 @@ class Doorman:
 
 
 def test_scenarios_are_those_of_the_original() -> None:
-    told = {
+    outcomes = {
         name: (each.seed, each.duration_s, each.capacity_per_s, kinds)
         for name, each in SCENARIOS.items()
         for kinds in [[(kind.clients, kind.rate_per_s) for kind in each.classes]]
     }
-    assert told == {
+    assert outcomes == {
         "noisy": (1000, 300, 100, [(180, 0.5), (20, 10)]),
         "flash": (1001, 120, 300, [(500, 1)]),
         "surge": (1002, 360, 120, [(100, 1), (10, 30)]),
@@ -85,9 +85,9 @@ def test_the_resource_is_full_at_first_and_filled_steadily() -> None:
 def test_a_throttled_request_takes_no_capacity_and_has_no_result() -> None:
     requests = [Request(0.0, 0, "a"), Request(0.0, 1, "b"), Request(0.0, 0, "a")]
     wanted = Scenario("two", 1, 1, 1, (ClientClass("x", 2, 1),))
-    doorman = Doorman("b")
-    found = play(wanted, requests, doorman)
-    assert doorman.learnt == [("a", True), ("a", False)]
+    admission = FixedAdmission("b")
+    found = play(wanted, requests, admission)
+    assert admission.learnt == [("a", True), ("a", False)]
     assert (found.served, found.failed, found.throttled, found.requests) == (1, 1, 1, 3)
     assert found.ratios == (1.0, 0.0)  # capacity 2 and burst: each is entitled to one
     assert (found.entitlement_jain, found.worst_ratio, found.utilisation) == (0.5, 0.0, 0.5)
@@ -95,7 +95,7 @@ def test_a_throttled_request_takes_no_capacity_and_has_no_result() -> None:
 
 def test_clients_without_demand_do_not_count_in_fairness() -> None:
     wanted = Scenario("two", 1, 1, 1, (ClientClass("x", 2, 1),))
-    found = play(wanted, [Request(0.0, 0, "a")], Doorman())
+    found = play(wanted, [Request(0.0, 0, "a")], FixedAdmission())
     assert (found.entitlement_jain, found.ratios) == (1.0, (1.0, 1.0))
 
 

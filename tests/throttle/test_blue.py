@@ -19,9 +19,9 @@ rates = st.sampled_from([0.0, 1e-6, PER_MS, 1e-3, 10.0])
 
 
 def bucket(probability: float, at_ms: int = NOW, unsent: float = 0.0) -> Bucket:
-    made = Bucket(0, 0, 0)
-    made.probability, made.at_ms, made.unsent = probability, at_ms, unsent
-    return made
+    subject = Bucket(0, 0, 0)
+    subject.probability, subject.at_ms, subject.unsent = probability, at_ms, unsent
+    return subject
 
 
 # -- decay ------------------------------------------------------------------------------------------------------------
@@ -167,21 +167,21 @@ def window(config: Config) -> Window:
 
 
 def test_a_client_has_the_same_buckets_every_time() -> None:
-    made = window(Config())
-    assert [(one.seed, one.row) for one in made.of(b"a")] == [(7, 0), (7, 1), (7, 2)]
-    assert all(one is two for one, two in zip(made.of(b"a"), made.of(b"a"), strict=True))
-    assert [one.col for one in made.of(b"a")] == list(levels_of(Config(), 7)(b"a"))
+    subject = window(Config())
+    assert [(one.seed, one.row) for one in subject.of(b"a")] == [(7, 0), (7, 1), (7, 2)]
+    assert all(one is two for one, two in zip(subject.of(b"a"), subject.of(b"a"), strict=True))
+    assert [one.col for one in subject.of(b"a")] == list(levels_of(Config(), 7)(b"a"))
 
 
 def test_buckets_start_at_zero_and_are_created_when_needed() -> None:
-    made = window(Config())
-    assert made.existing_buckets() == []
-    assert {one.probability for one in made.of(b"a")} == {0.0}
-    assert len(made.existing_buckets()) == 3
+    subject = window(Config())
+    assert subject.existing_buckets() == []
+    assert {one.probability for one in subject.of(b"a")} == {0.0}
+    assert len(subject.existing_buckets()) == 3
 
 
 @pytest.mark.parametrize(("row", "col"), [(-1, 0), (0, -1), (3, 0), (0, 10), (2, 10), (99, 99)])
 def test_an_invalid_bucket_position_is_not_found(row: int, col: int) -> None:
-    made = window(Config(buckets=10))
-    assert made.find(row, col) is None
-    assert made.find(2, 9) is made.at(2, 9)
+    subject = window(Config(buckets=10))
+    assert subject.find(row, col) is None
+    assert subject.find(2, 9) is subject.at(2, 9)

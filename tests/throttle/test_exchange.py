@@ -225,7 +225,7 @@ def test_a_duplicate_is_counted() -> None:
 # -- versions and rereads ---------------------------------------------------------------------------------------------
 
 
-def seen(stage: Stage) -> RowVersion:
+def next_version(stage: Stage) -> RowVersion:
     """The version that the next pull names."""
     stage.exchange.request(SEED)
     order = stage.order()
@@ -237,7 +237,7 @@ def test_a_row_already_read_is_requested_by_its_version() -> None:
     stage = Stage()
     stage.exchange.request(SEED)
     stage.reply(stage.order(), RowVersion(1, 5), {})
-    assert seen(stage) == RowVersion(1, 5)
+    assert next_version(stage) == RowVersion(1, 5)
 
 
 def test_our_own_next_write_leaves_nothing_unread() -> None:
@@ -246,7 +246,7 @@ def test_our_own_next_write_leaves_nothing_unread() -> None:
     stage.reply(stage.order(), RowVersion(1, 5), {})
     stage.push()
     stage.reply(stage.order(), RowVersion(1, 6))
-    assert seen(stage) == RowVersion(1, 6)
+    assert next_version(stage) == RowVersion(1, 6)
 
 
 def test_a_write_after_others_leaves_theirs_unread() -> None:
@@ -255,14 +255,14 @@ def test_a_write_after_others_leaves_theirs_unread() -> None:
     stage.reply(stage.order(), RowVersion(1, 5), {})
     stage.push()
     stage.reply(stage.order(), RowVersion(1, 8))
-    assert seen(stage) == RowVersion(1, 5)
+    assert next_version(stage) == RowVersion(1, 5)
 
 
 def test_a_write_to_a_row_never_read_leaves_it_unread() -> None:
     stage = Stage()
     stage.push()
     stage.reply(stage.order(), RowVersion(1, 1))
-    assert seen(stage) == RowVersion()
+    assert next_version(stage) == RowVersion()
 
 
 def test_the_state_of_old_windows_is_dropped() -> None:
@@ -329,9 +329,9 @@ def test_polls_back_off_up_to_a_bound() -> None:
     stage.give_up()
     waits = []
     for _ in range(8):
-        asked_at = stage.now
+        sent_at = stage.now
         stage.order()
-        waits.append(stage.now - asked_at)
+        waits.append(stage.now - sent_at)
         stage.fail()
     assert 0.5 <= waits[0] <= 1.0
     assert all(PROBE.ceiling_s / 2 <= wait <= PROBE.ceiling_s for wait in waits[3:])

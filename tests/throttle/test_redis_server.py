@@ -258,10 +258,10 @@ def test_a_cluster_and_one_of_its_nodes_killed() -> None:
 def test_an_unavailable_cluster_is_handled_like_any_other_store() -> None:
     cell, url = RowId(0, 0), f"redis+cluster://user:hidden@127.0.0.1:{free_port()}"
     rows = open_row_store(url, row_rules(FOREVER), instance="i", settings=pace(url))
-    with pytest.raises(Unavailable, match="unreachable") as told:
+    with pytest.raises(Unavailable, match="unreachable") as caught:
         rows.exchange(SyncBatch(pushes=(RowPush(cell, 1, ((0, 0.1, 1),)),)))
     rows.close()
-    assert "hidden" not in str(told.value)
+    assert "hidden" not in str(caught.value)
 
 
 def keys_of(node: Valkey) -> list[bytes]:

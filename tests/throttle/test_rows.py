@@ -61,18 +61,18 @@ def test_a_broken_clock_cannot_freeze_a_bucket_in_the_future() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), times), min_size=1, max_size=6), st.randoms(use_true_random=False))
-def test_restoring_in_any_order_and_twice_is_restoring_once(told: list[tuple[float, int]], random: object) -> None:
-    def told_all(all_told: list[tuple[float, int]]) -> BucketState:
+def test_restoring_in_any_order_and_twice_is_restoring_once(restores: list[tuple[float, int]], random: object) -> None:
+    def restore_all(all_restores: list[tuple[float, int]]) -> BucketState:
         state: BucketState | None = BucketState(0.1, NOW - 50_000)
-        for prob, at_ms in all_told:
+        for prob, at_ms in all_restores:
             state = apply_restore(state, prob, at_ms, now_ms=NOW, per_ms=PER_MS)
         assert state is not None
         return state
 
-    shuffled = told * 2
+    shuffled = restores * 2
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert told_all(shuffled).at_ms == told_all(told).at_ms
-    assert told_all(shuffled).prob == pytest.approx(told_all(told).prob, rel=1e-12)
+    assert restore_all(shuffled).at_ms == restore_all(restores).at_ms
+    assert restore_all(shuffled).prob == pytest.approx(restore_all(restores).prob, rel=1e-12)
 
 
 def test_restoring_keeps_the_greater_as_of_one_instant() -> None:

@@ -264,7 +264,7 @@ def test_a_new_instance_pulls_the_shared_state_first() -> None:
     world.advance(5.0)
     new = world.add()
     world.advance(world.now + 2 * WAY_S)  # one exchange, there and back
-    assert isinstance(world.heard[new.name][0], ExchangeReplied)
+    assert isinstance(world.replies[new.name][0], ExchangeReplied)
     assert probability(new.throttle, "noisy") == pytest.approx(probability(old, "noisy"))
 
 

@@ -20,7 +20,7 @@ PATIENCE_S = 30.0
 PACE = ThrottleSettings(flush_s=0.01, poll_s=0.01, attempts_max=1)
 
 
-class Unwell:
+class FaultyRows:
     """Rows with scripted failures."""
 
     def __init__(self, rows: RowStore) -> None:
@@ -45,7 +45,7 @@ class Stage:
     def __init__(self) -> None:
         self.throttle = FairThrottle(Config(decay_per_s=0.0))
         self.store = MemoryRowServer(CLOCK)
-        self.rows = Unwell(self.store.client(row_rules(self.throttle.config), instance="i"))
+        self.rows = FaultyRows(self.store.client(row_rules(self.throttle.config), instance="i"))
         self.metrics = Metrics()
         self.sharing = ThrottleSync(self.throttle, self.rows, PACE, instance="i", metrics=self.metrics)
 

@@ -24,10 +24,10 @@ class World(ThrottleWorld):
         seed: int = 1,
     ) -> None:
         super().__init__(config or Config(), settings, seed, (delay_s, delay_s), is_prompt=True)
-        self.heard: dict[str, list[ExchangeReplied | ExchangeFailed]] = {}
+        self.replies: dict[str, list[ExchangeReplied | ExchangeFailed]] = {}
 
     def _arrive(self, instance: Instance, event: ExchangeReplied | ExchangeFailed, writes: int) -> None:
-        self.heard.setdefault(instance.name, []).append(event)
+        self.replies.setdefault(instance.name, []).append(event)
         super()._arrive(instance, event, writes)
 
 

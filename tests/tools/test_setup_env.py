@@ -50,10 +50,10 @@ def test_the_version_check_precedes_syntax_another_python_lacks(tmp_path: Path) 
     text = (ROOT / "tools" / "setup_env.py").read_text(encoding="utf-8")
     script.write_text(text.replace(f"NEWEST = {setup_env.NEWEST}", "NEWEST = (3, 0)"), encoding="utf-8")
     (tmp_path / "venv.py").write_text("raise ImportError\n")
-    told = subprocess.run([sys.executable, script, "run"], capture_output=True, text=True, check=False)
-    assert (told.returncode, told.stdout) == (1, "")
-    assert told.stderr.startswith("argosy needs Python 3.11")
-    assert told.stderr.count("\n") == 1
+    result = subprocess.run([sys.executable, script, "run"], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith("argosy needs Python 3.11")
+    assert result.stderr.count("\n") == 1
 
 
 def test_a_reason_is_one_line_of_bounded_length(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.model import Space
 
 
-async def started(**environ: str) -> int:
+async def count_tasks(**environ: str) -> int:
     """How many tasks the role adds to the process."""
     loaded = load([AssignerSettings, NodeSettings], environ={"ARGOSY_ASSIGNER_PORT": "0", **environ})
     async with AsyncExitStack() as closing:
@@ -31,8 +31,8 @@ async def started(**environ: str) -> int:
 
 async def test_an_assigner_without_a_pool_is_refused() -> None:
     with pytest.raises(Invalid, match=r"no indexers configured; set assigner\.pool_file"):
-        await started()
+        await count_tasks()
 
 
 async def test_one_that_only_passes_announcements_on_needs_no_pool() -> None:
-    assert await started(ARGOSY_ASSIGNER_FORWARD_URLS="http://127.0.0.1:3000") == 2
+    assert await count_tasks(ARGOSY_ASSIGNER_FORWARD_URLS="http://127.0.0.1:3000") == 2

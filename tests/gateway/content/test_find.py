@@ -9,7 +9,7 @@ from argosy.ipni.formats.cid import Cid
 from argosy.ipni.model import Peer, ProviderResult
 from argosy.ipni.web import results
 from tests.gateway.content.double import LINES, IndexerDouble, ResponseReceived, SetClock, gateway_over, nowhere, until
-from tests.ipni.web.making import CONTENT, A, B, C, result
+from tests.ipni.web.builders import CONTENT, A, B, C, result
 
 OTHER = multihash.of(b"something else")
 

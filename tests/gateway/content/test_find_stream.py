@@ -11,7 +11,7 @@ from argosy.ipni.formats import metadata
 from argosy.ipni.formats.bases import base58
 from argosy.ipni.web import results
 from tests.gateway.content.double import LINES, IndexerDouble, SetClock, gateway_over, nowhere
-from tests.ipni.web.making import CONTENT, A, B, C, result
+from tests.ipni.web.builders import CONTENT, A, B, C, result
 
 PATH = f"/multihash/{base58(CONTENT)}"
 

@@ -7,7 +7,7 @@ from argosy.gateway.content.model import BackendOutcome, MergedAnswer, MissingBa
 from argosy.gateway.content.service import AnswerCache, results_bytes, store_answer
 from argosy.gateway.load_balancer import BreakerState
 from argosy.gateway.settings import ContentSettings
-from tests.ipni.web.making import result
+from tests.ipni.web.builders import result
 
 SETTINGS = ContentSettings(breaker_first_s=1.0, breaker_ceiling_s=8.0, stall_s=2.0, requests_max=20)
 

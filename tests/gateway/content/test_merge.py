@@ -7,7 +7,7 @@ from argosy.gateway.content.backend_protocol import Lines
 from argosy.gateway.content.merge import merge_keys, merge_providers, merge_results, newest, select_requested
 from argosy.ipni.formats import metadata
 from argosy.ipni.model import ContextSet, ExtendedPeer, ExtendedProviders, Peer, Provider, ProviderResult
-from tests.ipni.web.making import AD, CONTENT, A, B, C, result
+from tests.ipni.web.builders import AD, CONTENT, A, B, C, result
 
 RECORDS = st.builds(result, st.sampled_from([A, B, C]), st.sampled_from([b"1", b"2", b"3"]))
 

@@ -15,7 +15,7 @@ from argosy.ipni.model import Provider
 from argosy.ipni.web import providers_json, results
 from tests.gateway.content.double import LINES, IndexerDouble, gateway_over, nowhere
 from tests.ipni.publish.serving import serving
-from tests.ipni.web.making import CONTENT, A, B, C, result
+from tests.ipni.web.builders import CONTENT, A, B, C, result
 
 SECOND = privacy.second_hash(CONTENT)
 ROUTING = f"/routing/v1/providers/{Cid(cid.RAW, CONTENT)}"

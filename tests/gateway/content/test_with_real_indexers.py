@@ -8,7 +8,7 @@ from argosy.ipni.formats.cid import Cid
 from argosy.ipni.formats.head import Announcement
 from argosy.ipni.web import providers_json, results
 from tests.gateway.content.double import LINES, gateway_over
-from tests.ipni.web.making import A
+from tests.ipni.web.builders import A
 from tests.ipni.web.test_with_the_real_indexer import publishing, staged
 
 CONTENT = [multihash.of(b"%d" % number) for number in range(40)]

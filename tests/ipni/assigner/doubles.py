@@ -54,10 +54,10 @@ class Double:
     allowed: dict[str, str] = field(default_factory=dict)
     preferred_ones: list[str] = field(default_factory=list)
     refusing: set[str] = field(default_factory=set)
-    empty_handed: set[str] = field(default_factory=set)  # publishers a frozen indexer no longer has
+    dropped_publishers: set[str] = field(default_factory=set)  # publishers a frozen indexer no longer has
     announced: list[Announcement] = field(default_factory=list)
     handoffs: list[tuple[str, str, str]] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     gates: dict[str, asyncio.Event] = field(default_factory=dict)  # calls that wait until the event is set
 
     @property
@@ -88,7 +88,7 @@ class Double:
         await self._enter("handoff")
         self._check(publisher)
         self.handoffs.append((publisher, frozen_id, frozen_url))
-        if publisher not in self.empty_handed:
+        if publisher not in self.dropped_publishers:
             self.allowed[publisher] = frozen_id
         self._leave()
 
@@ -105,7 +105,7 @@ class Double:
         return sum(each.publisher.id == peer(publisher) for each in self.announced)
 
     async def _enter(self, call: str) -> None:
-        self.asked.append(call)
+        self.requests.append(call)
         if call in self.gates:
             await self.gates[call].wait()
         if self.is_offline:
@@ -132,25 +132,25 @@ def indexer_app(double: Double) -> Starlette:
     def route(path: str, method: str, call: Callable[[Request], Awaitable[Any]]) -> Route:
         async def answer(request: Request) -> Response:
             try:
-                told = await call(request)
+                result = await call(request)
             except ArgosyError as why:
                 return PlainTextResponse(str(why), why.status)
-            return Response(status_code=200) if told is None else told
+            return Response(status_code=200) if result is None else result
 
         return Route(path, answer, methods=[method])
 
     async def status(_: Request) -> Response:
-        told = await double.status()
-        return JSONResponse({"Frozen": told.is_frozen, "ID": told.id, "Usage": told.usage_percent})
+        result = await double.status()
+        return JSONResponse({"Frozen": result.is_frozen, "ID": result.id, "Usage": result.usage_percent})
 
     async def assignments(_: Request) -> Response:
-        told = await double.assignments()
-        rows = [{"Publisher": a.publisher} | ({"Continued": a.continued} if a.continued else {}) for a in told]
+        result = await double.assignments()
+        rows = [{"Publisher": a.publisher} | ({"Continued": a.continued} if a.continued else {}) for a in result]
         return JSONResponse(rows) if rows else Response(status_code=204)
 
     async def preferred_publishers(_: Request) -> Response:
-        told = await double.preferred_publishers()
-        return JSONResponse(told) if told else Response(status_code=204)
+        result = await double.preferred_publishers()
+        return JSONResponse(result) if result else Response(status_code=204)
 
     async def assign(request: Request) -> None:
         await double.assign(request.path_params["publisher"])
@@ -225,7 +225,7 @@ class Stage:
     async def assigner(self, configuration: Configuration | None = None) -> AssignerService:
         """An assigner that has polled every indexer once."""
         service = await self.assigner_unasked(configuration)
-        await polled(service)
+        await poll_and_wait(service)
         return service
 
     async def assigner_unasked(self, configuration: Configuration | None = None) -> AssignerService:
@@ -244,10 +244,10 @@ class Stage:
 @asynccontextmanager
 async def stage(*doubles: Double) -> AsyncIterator[Stage]:
     async with AsyncExitStack() as closing:
-        made = Stage(closing, doubles)
+        setup = Stage(closing, doubles)
         for double in doubles:
-            await made.open(double)
-        yield made
+            await setup.open(double)
+        yield setup
 
 
 async def assigner_of(*doubles: Double) -> AssignerService:
@@ -261,7 +261,7 @@ async def assigner_of(*doubles: Double) -> AssignerService:
         random=seeded_random(1),
         metrics=Metrics(),
     )
-    await polled(service)
+    await poll_and_wait(service)
     return service
 
 
@@ -271,12 +271,12 @@ async def until(is_so: Callable[[], object]) -> None:
         await asyncio.sleep(0)
 
 
-async def announced(service: AssignerService, publisher: str, head: int = 0) -> None:
+async def announce_and_wait(service: AssignerService, publisher: str, head: int = 0) -> None:
     """Announces, and waits until the announcement is processed."""
     service.announce(announcement(publisher, head))
     await service.wait_idle()
 
 
-async def polled(service: AssignerService) -> None:
+async def poll_and_wait(service: AssignerService) -> None:
     await service.poll()
     await service.wait_idle()

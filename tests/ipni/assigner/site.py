@@ -31,7 +31,7 @@ def chains(*names: str) -> list[Chain]:
     return [Chain(name) for name in names]
 
 
-def wrote(chain: Chain, name: str) -> bytes:
+def add_entries(chain: Chain, name: str) -> bytes:
     """Publishes something under a context of that name; one multihash of it."""
     multihashes = hashes(f"{chain.name} {name}", 5)
     chain.add(name.encode(), multihashes)
@@ -59,8 +59,8 @@ class Site:
         self.usages: dict[str, SetUsage] = {}
         self.clients: dict[str, IndexerClient] = {}
         self.entries: dict[str, PoolEntry] = {}
-        self.away: set[str] = set()  # indexers that reject every request
-        self.asked: Counter[str] = Counter()
+        self.unavailable: set[str] = set()  # indexers that reject every request
+        self.requests: Counter[str] = Counter()
         self.entered: Callable[[str], Awaitable[None]] = _at_once
 
     async def add(self, name: str, store: IndexStore | None = None, settings: IndexerSettings = SETTINGS) -> None:
@@ -70,19 +70,20 @@ class Site:
             self.stores[name], self.sources, settings=settings, usage=self.usages[name], providers_of=providers_of
         )
         self._closing.push_async_callback(indexer.close)
-        app = self._unless_away(name, indexer_app(indexer, clock=SystemClock(), metrics=Metrics(), admin_token=TOKEN))
+        app = indexer_app(indexer, clock=SystemClock(), metrics=Metrics(), admin_token=TOKEN)
+        app = self._unless_unavailable(name, app)
         self._servers[name] = await self._closing.enter_async_context(AsyncExitStack())
         url = await self._servers[name].enter_async_context(serving(app))
         self.indexers[name] = indexer
         self.entries[name] = PoolEntry(url, url, url)
         self.clients[name] = await self._closing.enter_async_context(IndexerClient(url, url, url, token=TOKEN))
 
-    def _unless_away(self, name: str, app: ASGIApp) -> ASGIApp:
+    def _unless_unavailable(self, name: str, app: ASGIApp) -> ASGIApp:
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-            self.asked[name] += 1
+            self.requests[name] += 1
             await self.entered(name)
-            turned_away = PlainTextResponse("closed for today", 503)
-            await (turned_away if name in self.away else app)(scope, receive, send)
+            rejection = PlainTextResponse("closed for today", 503)
+            await (rejection if name in self.unavailable else app)(scope, receive, send)
 
         return answer
 
@@ -90,7 +91,7 @@ class Site:
         """Fills its disk, so that it freezes and the assigner detects it."""
         self.usages[name].value = 95.0
         await self.clients[name].freeze()
-        await self.polled(service)
+        await self.poll(service)
 
     async def lose(self, name: str) -> None:
         """It stops answering."""
@@ -103,9 +104,9 @@ class Site:
 
     def configuration(self, *names: str, presets: dict[str, set[str]] | None = None, **rest: Any) -> Configuration:
         """The whole pool or those named; `presets` are publishers by indexer."""
-        told = presets or {}
+        assignments_by_indexer = presets or {}
         entries = [self.entries[name] for name in names or self.entries]
-        preset = {self.url(name): frozenset(publishers) for name, publishers in told.items()}
+        preset = {self.url(name): frozenset(publishers) for name, publishers in assignments_by_indexer.items()}
         return Configuration(
             tuple(
                 PoolEntry(e.admin_url, e.find_url, e.ingest_url, preset.get(e.admin_url, e.presets)) for e in entries
@@ -116,7 +117,7 @@ class Site:
     async def assigner(self, configuration: Configuration | None = None) -> AssignerService:
         """An assigner that has polled every indexer once."""
         service = self.assigner_unasked(configuration)
-        await self.polled(service)
+        await self.poll(service)
         return service
 
     def assigner_unasked(
@@ -143,12 +144,12 @@ class Site:
             for publisher in self.sources.chains:
                 await indexer.wait_idle(publisher)
 
-    async def announced(self, service: AssignerService, *chains: Chain) -> None:
+    async def announce(self, service: AssignerService, *chains: Chain) -> None:
         for chain in chains:
-            service.announce(chain.announced())
+            service.announce(chain.announcement())
             await self.wait_idle(service)
 
-    async def polled(self, service: AssignerService) -> None:
+    async def poll(self, service: AssignerService) -> None:
         await service.poll()
         await self.wait_idle(service)
 

@@ -10,13 +10,13 @@ def pool_state(replication: int = 1, presets: tuple[str, ...] = (), **answers: I
     """The keyword names the indexer of each answer; the presets are those of the first one."""
     entries = [PoolEntry(name, f"{name}-find", f"{name}-ingest") for name in answers]
     entries[0] = PoolEntry(entries[0].admin_url, entries[0].find_url, entries[0].ingest_url, frozenset(presets))
-    made = PoolState(Configuration(tuple(entries), replication=replication))
+    pool = PoolState(Configuration(tuple(entries), replication=replication))
     for name, answer in answers.items():
         if answer is None:
-            made.on_poll_failure(name, "connection refused")
+            pool.on_poll_failure(name, "connection refused")
         else:
-            made.on_report(name, answer, made.change_count(name))
-    return made
+            pool.on_report(name, answer, pool.change_count(name))
+    return pool
 
 
 def publishers(count: int) -> dict[str, str]:
@@ -89,15 +89,15 @@ def test_one_indexer_at_two_urls_is_named() -> None:
 
 def test_the_rows_show_states_and_counts() -> None:
     frozen = IndexerReport("A", is_frozen=True, usage_percent=91.0, assigned={"p": "", "q": ""})
-    made = pool_state(a=frozen, b=IndexerReport("B", assigned={"p": "A"}, preferred=frozenset({"z"})), c=None)
-    rows = pool_rows(made)
+    pool = pool_state(a=frozen, b=IndexerReport("B", assigned={"p": "A"}, preferred=frozenset({"z"})), c=None)
+    rows = pool_rows(pool)
     assert [(row["state"], row["assigned"], row["preferred"]) for row in rows] == [
         ("frozen", 2, 0),
         ("active", 1, 1),
         ("unknown", 0, 0),
     ]
     assert (rows[0]["owed"], rows[2]["problem"]) == (["q"], "connection refused")
-    assert assignment_rows(made, ("new",)) == [
+    assert assignment_rows(pool, ("new",)) == [
         {"publisher": "new", "holders": [], "frozen": [], "required": 1, "is_short": True},
         {"publisher": "p", "holders": ["b"], "frozen": ["a"], "required": 1, "is_short": False},
         {"publisher": "q", "holders": [], "frozen": ["a"], "required": 1, "is_short": True},

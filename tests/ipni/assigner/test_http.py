@@ -16,7 +16,7 @@ P1 = peer("p1")
 ADMIN = {"authorization": "Bearer sesame"}
 
 
-class Door:
+class AssignerClient:
     """An assigner behind a real server, and a client of it."""
 
     def __init__(self, url: str, session: aiohttp.ClientSession, service: AssignerService, it: Stage) -> None:
@@ -52,14 +52,14 @@ class Door:
 
 
 @asynccontextmanager
-async def door(*doubles: Double, **rest: object) -> AsyncIterator[Door]:
+async def assigner_client(*doubles: Double, **rest: object) -> AsyncIterator[AssignerClient]:
     async with stage(*doubles) as it, aiohttp.ClientSession() as session:
         service = await it.assigner(it.configuration(**rest))  # type: ignore[arg-type]
-        made = Door("", session, service, it)
-        app = assigner_app(service, admin_token="sesame", reload=made.reload, version="1.2")
+        client = AssignerClient("", session, service, it)
+        app = assigner_app(service, admin_token="sesame", reload=client.reload, version="1.2")
         async with serving(app) as url:
-            made.url = url
-            yield made
+            client.url = url
+            yield client
 
 
 @pytest.mark.parametrize("path", ["/announce", "/ingest/announce"])
@@ -67,7 +67,7 @@ async def door(*doubles: Double, **rest: object) -> AsyncIterator[Door]:
 async def test_announcements_come_as_cbor_and_as_json(path: str, form: str) -> None:
     """A trap: the reference's assigner reads CBOR alone, whatever the content type."""
     only = Double("0")
-    async with door(only) as it:
+    async with assigner_client(only) as it:
         if form == "cbor":
             answer = await it.put(path, encode_announcement(announcement("p1")))
         else:
@@ -84,7 +84,7 @@ async def test_announcements_come_as_cbor_and_as_json(path: str, form: str) -> N
     ids=["nothing", "noise", "json", "cut off", "too long"],
 )
 async def test_an_invalid_announcement_is_rejected_in_plain_text(body: bytes) -> None:
-    async with door(Double("0")) as it:
+    async with assigner_client(Double("0")) as it:
         status, text = await it.put("/announce", body)
         assert status == 400
         assert text.endswith("\n")
@@ -92,25 +92,25 @@ async def test_an_invalid_announcement_is_rejected_in_plain_text(body: bytes) ->
 
 
 async def test_a_publisher_blocked_by_policy_gets_an_error() -> None:
-    async with door(Double("0"), exceptions=frozenset({P1})) as it:
+    async with assigner_client(Double("0"), exceptions=frozenset({P1})) as it:
         status, text = await it.put("/announce", encode_announcement(announcement("p1")))
         assert (status, "policy" in text) == (403, True)
 
 
 async def test_only_put_is_allowed_for_announcements() -> None:
-    async with door() as it, it.session.post(it.url + "/announce") as answer:
+    async with assigner_client() as it, it.session.post(it.url + "/announce") as answer:
         assert (answer.status, answer.headers["allow"]) == (405, "PUT")
 
 
 async def test_health_is_a_line_that_is_not_cached() -> None:
-    async with door() as it, it.session.get(it.url + "/health") as answer:
+    async with assigner_client() as it, it.session.get(it.url + "/health") as answer:
         assert await answer.text() == "assigner ready 1.2\n"
         assert answer.headers["cache-control"] == "no-cache"
 
 
 async def test_pool_assignments_advice_metrics_and_page_show_the_same_pool() -> None:
     frozen = Double("0", is_frozen=True, allowed={P1: ""}, usage_percent=93.0)
-    async with door(frozen, Double("1", refusing={P1})) as it:
+    async with assigner_client(frozen, Double("1", refusing={P1})) as it:
         first, second = it.it.urls["0"], it.it.urls["1"]
         rows = (await it.json("/pool"))["indexers"]
         assert [(row["admin_url"], row["state"], row["owed"]) for row in rows] == [
@@ -130,9 +130,9 @@ async def test_pool_assignments_advice_metrics_and_page_show_the_same_pool() -> 
 
 async def test_poll_and_reload_need_the_admin_token() -> None:
     only = Double("0")
-    async with door(only) as it:
-        asked = len(only.asked)
+    async with assigner_client(only) as it:
+        requests_before = len(only.requests)
         assert await it.post("/poll", {}) == await it.post("/reload", {"authorization": "Bearer x"}) == 401
-        assert (len(only.asked), it.reloads) == (asked, 0)
+        assert (len(only.requests), it.reloads) == (requests_before, 0)
         assert await it.post("/poll", ADMIN) == await it.post("/reload", ADMIN) == 200
-        assert (len(only.asked) > asked, it.reloads) == (True, 1)
+        assert (len(only.requests) > requests_before, it.reloads) == (True, 1)

@@ -13,11 +13,11 @@ from argosy.ipni.assigner.advice import advise
 from argosy.ipni.assigner.configuration import Configuration
 from tests.ipni.assigner.doubles import (
     Double,
-    announced,
+    announce_and_wait,
     announcement,
     assigner_of,
     peer,
-    polled,
+    poll_and_wait,
     serving,
     stage,
     until,
@@ -27,7 +27,7 @@ from tests.ipni.assigner.doubles import indexer_app as app_of
 P1, P2, P3 = peer("p1"), peer("p2"), peer("p3")
 
 
-def allowed(*doubles: Double) -> list[set[str]]:
+def allow_lists(*doubles: Double) -> list[set[str]]:
     return [set(double.allowed) for double in doubles]
 
 
@@ -39,13 +39,13 @@ async def test_presets_and_replication_decide_who_is_assigned_and_who_gets_annou
     async with stage(zero, one) as it:
         presets = {"0": ("p1", "p2"), "1": ("p1",)}
         service = await it.assigner(it.configuration(presets=presets, replication=2, preset_replication=2))
-        await announced(service, "p2")
-        await announced(service, "p3")
-        assert allowed(zero, one) == [{P1, P2, P3}, {P1, P3}]
+        await announce_and_wait(service, "p2")
+        await announce_and_wait(service, "p3")
+        assert allow_lists(zero, one) == [{P1, P2, P3}, {P1, P3}]
         assert (len(zero.announced), len(one.announced)) == (2, 1)
-        await announced(service, "p2", head=1)
+        await announce_and_wait(service, "p2", head=1)
         assert (zero.heads("p2"), one.heads("p2")) == (2, 0)
-        assert (len(zero.handoffs), zero.asked.count("assign"), one.asked.count("assign")) == (0, 2, 1)
+        assert (len(zero.handoffs), zero.requests.count("assign"), one.requests.count("assign")) == (0, 2, 1)
         await service.close()
         await service.close()
 
@@ -54,9 +54,9 @@ async def test_new_publishers_go_to_the_least_loaded() -> None:
     zero, one = Double("0"), Double("1")
     async with stage(zero, one) as it:
         service = await it.assigner()
-        await announced(service, "p1")
-        await announced(service, "p2")
-        assert sorted(map(len, allowed(zero, one))) == [1, 1]
+        await announce_and_wait(service, "p1")
+        await announce_and_wait(service, "p2")
+        assert sorted(map(len, allow_lists(zero, one))) == [1, 1]
 
 
 async def test_publishers_announced_at_the_same_time_are_spread_all_the_same() -> None:
@@ -75,27 +75,27 @@ async def test_preferred_publishers_go_to_their_indexer_despite_its_load() -> No
     async with stage(zero, one) as it:
         service = await it.assigner()
         for publisher in ("p1", "p2", "p3"):
-            await announced(service, publisher)
-        assert allowed(zero, one) == [set(), {P1, P2, P3, peer("q"), peer("r")}]
+            await announce_and_wait(service, publisher)
+        assert allow_lists(zero, one) == [set(), {P1, P2, P3, peer("q"), peer("r")}]
 
 
 async def test_an_indexer_without_a_preference_list_is_used() -> None:
     only = Double("0", has_preferred=False)
     async with stage(only) as it:
-        await announced(await it.assigner(), "p1")
-        assert allowed(only) == [{P1}]
+        await announce_and_wait(await it.assigner(), "p1")
+        assert allow_lists(only) == [{P1}]
 
 
 async def test_an_indexer_that_was_offline_at_start_is_assumed_to_hold_what_is_announced() -> None:
     zero, one = Double("0"), Double("1", is_offline=True)
     async with stage(zero, one) as it:
         service = await it.assigner()
-        await announced(service, "p1")
-        assert allowed(zero, one) == [set(), set()]
+        await announce_and_wait(service, "p1")
+        assert allow_lists(zero, one) == [set(), set()]
         assert service.short == (P1,)
         one.is_offline = False
-        await announced(service, "p1", head=1)
-        assert [len(each) for each in allowed(zero, one)] in ([1, 0], [0, 1])
+        await announce_and_wait(service, "p1", head=1)
+        assert [len(each) for each in allow_lists(zero, one)] in ([1, 0], [0, 1])
         assert service.short == ()
 
 
@@ -103,10 +103,10 @@ async def test_the_poll_serves_what_had_to_wait_without_another_announcement() -
     zero, one = Double("0"), Double("1", is_offline=True, allowed={P1: ""})
     async with stage(zero, one) as it:
         service = await it.assigner()
-        await announced(service, "p1")
+        await announce_and_wait(service, "p1")
         one.is_offline = False
-        await polled(service)
-        assert allowed(zero, one) == [set(), {P1}]
+        await poll_and_wait(service)
+        assert allow_lists(zero, one) == [set(), {P1}]
         assert one.heads("p1") == 1
         assert service.short == ()
 
@@ -115,12 +115,12 @@ async def test_a_head_without_an_assignee_may_be_announced_again() -> None:
     only = Double("0", is_frozen=True)
     async with stage(only) as it:
         service = await it.assigner()
-        await announced(service, "p1")
+        await announce_and_wait(service, "p1")
         only.is_frozen = False
-        await polled(service)
-        assert allowed(only) == [{P1}]
-        await announced(service, "p1")
-        await announced(service, "p1")
+        await poll_and_wait(service)
+        assert allow_lists(only) == [{P1}]
+        await announce_and_wait(service, "p1")
+        await announce_and_wait(service, "p1")
         assert only.heads("p1") == 2  # once when assigned, once when repeated, and then it is known
 
 
@@ -128,11 +128,11 @@ async def test_each_publisher_of_a_frozen_indexer_is_handed_off_once() -> None:
     zero, one = Double("0", allowed={P1: ""}), Double("1", allowed={P2: "", peer("q"): ""})
     async with stage(zero, one) as it:
         service = await it.assigner()
-        await announced(service, "p3")
+        await announce_and_wait(service, "p3")
         assert set(zero.allowed) == {P1, P3}
         zero.is_frozen = True
-        await polled(service)
-        await polled(service)
+        await poll_and_wait(service)
+        await poll_and_wait(service)
         assert sorted(one.handoffs) == sorted((publisher, zero.id, it.urls["0"]) for publisher in (P1, P3))
         assert zero.handoffs == []
 
@@ -142,7 +142,7 @@ async def test_without_indexers_an_announcement_is_accepted_and_forwarded() -> N
     async with stage(target) as it:
         url = it.urls["elsewhere"]
         service = await it.assigner(Configuration(forward_urls=(url,)))
-        await announced(service, "p1")
+        await announce_and_wait(service, "p1")
         assert target.heads("p1") == 1
         assert service.short == ()
 
@@ -152,11 +152,11 @@ async def test_a_repeated_announcement_causes_no_requests() -> None:
     async with stage(only) as it:
         service = await it.assigner()
         for _ in range(3):
-            await announced(service, "p1")
+            await announce_and_wait(service, "p1")
         assert only.heads("p1") == 1
         for head in range(1, services.HEADS_REMEMBERED_MAX + 1):
-            await announced(service, "p1", head)
-        await announced(service, "p1")
+            await announce_and_wait(service, "p1", head)
+        await announce_and_wait(service, "p1")
         assert only.heads("p1") == services.HEADS_REMEMBERED_MAX + 2
 
 
@@ -179,7 +179,7 @@ async def test_after_a_restart_the_receiver_of_a_handoff_counts_and_the_frozen_o
     spare = Double("2")
     async with stage(frozen, active, spare) as it:
         service = await it.assigner()
-        await announced(service, "p1")
+        await announce_and_wait(service, "p1")
         assert (frozen.heads("p1"), active.heads("p1")) == (1, 1)
         assert active.handoffs == spare.handoffs == []
         assert spare.allowed == {}
@@ -191,10 +191,10 @@ async def test_a_frozen_indexer_that_was_offline_at_start_is_not_handed_off_a_se
     active, spare = Double("1", allowed={P1: peer("0")}), Double("2")
     async with stage(frozen, active, spare) as it:
         service = await it.assigner()
-        await announced(service, "p1")
+        await announce_and_wait(service, "p1")
         frozen.is_offline = False
-        await polled(service)
-        await announced(service, "p1", head=1)
+        await poll_and_wait(service)
+        await announce_and_wait(service, "p1", head=1)
         assert active.handoffs == spare.handoffs == []
         assert spare.allowed == {}
 
@@ -205,11 +205,11 @@ async def test_handoffs_are_spread_and_counted() -> None:
     async with stage(frozen, Double("1"), Double("2"), Double("3")) as it:
         service = await it.assigner()
         frozen.is_frozen = True
-        await polled(service)
+        await poll_and_wait(service)
         assert [len(double.allowed) for double in it.doubles] == [6, 2, 2, 2]
-        await announced(service, "p1")
-        await announced(service, "p2")
-        await announced(service, "p3")
+        await announce_and_wait(service, "p1")
+        await announce_and_wait(service, "p2")
+        await announce_and_wait(service, "p3")
         assert [len(double.allowed) for double in it.doubles] == [6, 3, 3, 3]
 
 
@@ -219,12 +219,12 @@ async def test_one_failing_publisher_does_not_delay_the_others_and_is_retried() 
     async with stage(frozen, one) as it:
         service = await it.assigner()
         frozen.is_frozen = True
-        await polled(service)
-        assert allowed(one) == [{P1, P3}]
+        await poll_and_wait(service)
+        assert allow_lists(one) == [{P1, P3}]
         assert service.pool_state.pending_handoffs() == {it.urls["0"]: (P2,)}
         one.refusing.clear()
-        await polled(service)
-        assert allowed(one) == [{P1, P2, P3}]
+        await poll_and_wait(service)
+        assert allow_lists(one) == [{P1, P2, P3}]
         assert service.pool_state.pending_handoffs() == {it.urls["0"]: ()}
 
 
@@ -251,9 +251,9 @@ async def test_a_frozen_holder_does_not_count_even_before_its_handoff() -> None:
         service = await it.assigner(it.configuration(replication=2))
         one.refusing = two.refusing = {P1}
         zero.is_frozen = True
-        await polled(service)
+        await poll_and_wait(service)
         one.refusing = two.refusing = set()
-        await announced(service, "p1")
+        await announce_and_wait(service, "p1")
         assert sorted([*one.allowed.values(), *two.allowed.values()]) == ["", zero.id]
         assert len(one.handoffs) + len(two.handoffs) == 1
 
@@ -263,12 +263,12 @@ async def test_an_indexer_removed_from_the_pool_is_replaced_at_the_next_announce
     zero, one = Double("0"), Double("1", allowed={peer("q"): ""})
     async with stage(zero, one) as it:
         service = await it.assigner()
-        await announced(service, "p1")
-        assert allowed(zero) == [{P1}]
+        await announce_and_wait(service, "p1")
+        assert allow_lists(zero) == [{P1}]
         await service.reload(it.configuration("1"))
-        await polled(service)
+        await poll_and_wait(service)
         assert P1 not in one.allowed
-        await announced(service, "p1", head=1)
+        await announce_and_wait(service, "p1", head=1)
         assert one.allowed[P1] == ""
         assert zero.heads("p1") == 1
 
@@ -281,13 +281,13 @@ async def test_a_preset_publisher_whose_indexers_are_all_frozen_waits_and_never_
     async with stage(zero, one, two) as it:
         service = await it.assigner(it.configuration(presets={"0": ("p1",), "1": ("p1",)}))
         zero.is_frozen = True
-        await polled(service)
-        await announced(service, "p1")
+        await poll_and_wait(service)
+        await announce_and_wait(service, "p1")
         assert two.allowed == {}
         assert service.pool_state.pending_handoffs()[it.urls["0"]] == (P1,)
         assert any(advice.kind == "stuck" for advice in advise(service.pool_state))
         one.is_frozen = False
-        await polled(service)
+        await poll_and_wait(service)
         assert one.allowed == {P1: zero.id}
 
 
@@ -296,19 +296,19 @@ async def test_an_unfrozen_indexer_is_detected_and_used_again() -> None:
     async with stage(zero, one) as it:
         service = await it.assigner()
         zero.is_frozen = False
-        await polled(service)
-        await announced(service, "p3")
-        assert allowed(zero) == [{P3}]
+        await poll_and_wait(service)
+        await announce_and_wait(service, "p3")
+        assert allow_lists(zero) == [{P3}]
 
 
 async def test_a_publisher_the_frozen_indexer_no_longer_has_starts_over_at_its_new_indexer() -> None:
-    frozen, one = Double("0", is_frozen=True, allowed={P1: ""}), Double("1", empty_handed={P1})
+    frozen, one = Double("0", is_frozen=True, allowed={P1: ""}), Double("1", dropped_publishers={P1})
     async with stage(frozen, one) as it:
         service = await it.assigner()
         assert one.allowed == {}
-        await polled(service)
+        await poll_and_wait(service)
         assert len(one.handoffs) == 1  # it is not requested again and again
-        await announced(service, "p1")
+        await announce_and_wait(service, "p1")
         assert one.allowed == {P1: ""}
         assert one.heads("p1") == 1
 
@@ -321,7 +321,7 @@ async def test_handoffs_go_on_when_an_indexer_is_added_without_a_restart() -> No
         added = Double("1")
         await it.open(added)
         await service.reload(it.configuration())
-        await polled(service)
+        await poll_and_wait(service)
         assert set(added.allowed) == {P1, P2}
 
 
@@ -332,8 +332,8 @@ async def test_a_refusal_sends_the_assigner_to_the_next_candidate() -> None:
     zero, one = Double("0", refusing={P1}), Double("1", allowed={P2: ""})
     async with stage(zero, one) as it:
         service = await it.assigner()
-        await announced(service, "p1")
-        assert allowed(zero, one) == [set(), {P1, P2}]
+        await announce_and_wait(service, "p1")
+        assert allow_lists(zero, one) == [set(), {P1, P2}]
 
 
 async def test_an_indexer_frozen_between_polls_rejects_and_counts_as_frozen_from_then_on() -> None:
@@ -341,7 +341,7 @@ async def test_an_indexer_frozen_between_polls_rejects_and_counts_as_frozen_from
     async with stage(zero, one) as it:
         service = await it.assigner()
         zero.is_frozen = True
-        await announced(service, "p1")
+        await announce_and_wait(service, "p1")
         assert P1 in one.allowed
         assert service.pool_state.pending_handoffs() == {it.urls["0"]: (P3,)}
 
@@ -351,7 +351,7 @@ async def test_an_assignment_made_outside_the_assigner_is_recognised() -> None:
     async with stage(zero, one) as it:
         service = await it.assigner()
         zero.allowed[P1] = ""
-        await announced(service, "p1")
+        await announce_and_wait(service, "p1")
         assert P1 not in one.allowed
         assert zero.heads("p1") == 1
 
@@ -364,17 +364,17 @@ async def test_a_slow_indexer_delays_only_those_who_need_it() -> None:
         service.announce(announcement("p1"))
         service.announce(announcement("p2"))
         await until(lambda: quick.announced)
-        assert (allowed(slow, quick), len(quick.announced)) == ([set(), {P2}], 1)
+        assert (allow_lists(slow, quick), len(quick.announced)) == ([set(), {P2}], 1)
         slow.gates.pop("assign").set()
         await service.wait_idle()
-        assert allowed(slow) == [{P1}]
+        assert allow_lists(slow) == [{P1}]
 
 
 async def test_a_request_without_an_answer_is_retried_and_then_sent_to_another_indexer() -> None:
     hanging, other = Double("0", silent={"assign"}), Double("1", allowed={P2: ""})
     service = await assigner_of(hanging, other)
-    await announced(service, "p1")
-    assert allowed(hanging, other) == [set(), {P1, P2}]
+    await announce_and_wait(service, "p1")
+    assert allow_lists(hanging, other) == [set(), {P1, P2}]
     assert service.short == ()
     await service.close()
 
@@ -382,8 +382,8 @@ async def test_a_request_without_an_answer_is_retried_and_then_sent_to_another_i
 async def test_a_request_that_succeeded_with_a_lost_answer_is_recognised() -> None:
     losing, other = Double("0", is_losing=True), Double("1", allowed={P2: ""})
     service = await assigner_of(losing, other)
-    await announced(service, "p1")
-    assert allowed(losing, other) == [{P1}, {P2}]
+    await announce_and_wait(service, "p1")
+    assert allow_lists(losing, other) == [{P1}, {P2}]
     assert losing.heads("p1") == 1
     await service.close()
 
@@ -392,14 +392,14 @@ async def test_only_the_publisher_of_a_request_waits_for_the_indexer_that_stoppe
     hanging, other = Double("0"), Double("1", allowed={P2: ""})
     service = await assigner_of(hanging, other)
     hanging.silent = {"assign", "status"}
-    await announced(service, "p1")
+    await announce_and_wait(service, "p1")
     assert P1 not in other.allowed  # it may have been assigned already
     assert service.short == (P1,)
-    asked = hanging.asked.count("assign")
-    await announced(service, "p3")  # the silent one is tried last
-    assert (P3 in other.allowed, hanging.asked.count("assign")) == (True, asked)
+    assigns = hanging.requests.count("assign")
+    await announce_and_wait(service, "p3")  # the silent one is tried last
+    assert (P3 in other.allowed, hanging.requests.count("assign")) == (True, assigns)
     hanging.silent = set()
-    await polled(service)
+    await poll_and_wait(service)
     assert (P1 in hanging.allowed) + (P1 in other.allowed) == 1
     assert service.short == ()
     await service.close()
@@ -428,7 +428,7 @@ async def test_an_announcement_that_cannot_be_passed_on_is_counted() -> None:
     async with stage(only) as it:
         service = await it.assigner()
         only.allowed.clear()
-        await announced(service, "p1")
+        await announce_and_wait(service, "p1")
         assert stats(service.telemetry.metrics) == (0, 1)
 
 
@@ -456,10 +456,10 @@ async def test_forwards_get_every_announcement_until_they_are_removed() -> None:
     async with stage(only, elsewhere) as it:
         forwarding = it.configuration("0", forward_urls=(it.urls["elsewhere"],))
         service = await it.assigner(forwarding)
-        await announced(service, "p1")
-        await announced(service, "p1", head=1)
+        await announce_and_wait(service, "p1")
+        await announce_and_wait(service, "p1", head=1)
         await service.reload(it.configuration("0"))
-        await announced(service, "p1", head=2)
+        await announce_and_wait(service, "p1", head=2)
         assert (elsewhere.heads("p1"), only.heads("p1")) == (2, 3)
 
 
@@ -467,8 +467,8 @@ async def test_without_resending_only_new_assignments_are_announced() -> None:
     only = Double("0")
     async with stage(only) as it:
         service = await it.assigner(it.configuration(is_resending=False))
-        await announced(service, "p1")
-        await announced(service, "p1", head=1)
+        await announce_and_wait(service, "p1")
+        await announce_and_wait(service, "p1", head=1)
         assert only.heads("p1") == 1
 
 
@@ -476,11 +476,11 @@ async def test_the_state_of_remaining_indexers_survives_a_reload() -> None:
     zero, one = Double("0"), Double("1")
     async with stage(zero, one) as it:
         service = await it.assigner(it.configuration("0"))
-        questions = zero.asked.count("status")
+        questions = zero.requests.count("status")
         await service.reload(it.configuration(replication=2))
-        await announced(service, "p1")
-        assert allowed(zero, one) == [{P1}, {P1}]
-        assert zero.asked.count("status") == questions  # only the new one was called
+        await announce_and_wait(service, "p1")
+        assert allow_lists(zero, one) == [{P1}, {P1}]
+        assert zero.requests.count("status") == questions  # only the new one was called
 
 
 async def test_one_indexer_at_two_urls_counts_once() -> None:
@@ -488,8 +488,8 @@ async def test_one_indexer_at_two_urls_counts_once() -> None:
     async with stage(only) as it, serving(app_of(only)) as second:
         it.urls["again"] = second
         service = await it.assigner(it.configuration(replication=2))
-        await announced(service, "p1")
-        assert only.asked.count("assign") == 1
+        await announce_and_wait(service, "p1")
+        assert only.requests.count("assign") == 1
         assert [advice.kind for advice in advise(service.pool_state)][:1] == ["twice"]
 
 

@@ -23,7 +23,7 @@ async def test_publishers_are_spread_ingested_and_known_to_a_new_assigner() -> N
         service = await it.assigner()
         for chain in chains:
             chain.add(b"one", hashes(chain.name, 5))
-            await it.announced(service, chain)
+            await it.announce(service, chain)
         assert {name: len(found) for name, found in (await it.assignments()).items()} == {"a": 2, "b": 2}
         assert [len(await it.finders(hashes(chain.name, 1)[0])) for chain in chains] == [1, 1, 1, 1]
         await service.close()
@@ -31,7 +31,7 @@ async def test_publishers_are_spread_ingested_and_known_to_a_new_assigner() -> N
         before = await it.assignments()
         for chain in chains:
             chain.add(b"two", hashes(f"{chain.name} more", 5))
-            await it.announced(replaced, chain)
+            await it.announce(replaced, chain)
         assert await it.assignments() == before
         assert [len(await it.finders(hashes(f"{chain.name} more", 1)[0])) for chain in chains] == [1, 1, 1, 1]
 
@@ -45,21 +45,21 @@ async def test_publishers_of_a_frozen_indexer_continue_elsewhere_and_nothing_is_
         await it.add("b")
         service = await it.assigner(it.configuration("a"))
         chain.add(b"old", old)
-        await it.announced(service, chain)
+        await it.announce(service, chain)
         await service.reload(it.configuration())
         await it.clients["a"].freeze()
-        await it.polled(service)
+        await it.poll(service)
         assert await it.assignments() == {
             "a": [Assignment(chain.id)],
             "b": [Assignment(chain.id, it.indexers["a"].status().id)],
         }
         chain.fetched.clear()
         chain.add(b"new", new)
-        await it.announced(service, chain)
+        await it.announce(service, chain)
         assert (await it.finders(old[0]), await it.finders(new[0])) == (["a"], ["b"])
         assert not set(chain.fetched) & {chain.ads[0]}
         chain.remove(b"old")
-        await it.announced(service, chain)
+        await it.announce(service, chain)
         assert await it.finders(old[0]) == []  # the frozen one gets it too, and honours removals
 
 
@@ -70,16 +70,16 @@ async def test_an_assigner_that_is_replaced_after_a_handoff_repeats_nothing() ->
             await it.add(name)
         service = await it.assigner(it.configuration("a"))
         chain.add(b"old", hashes("old", 3))
-        await it.announced(service, chain)
+        await it.announce(service, chain)
         await service.reload(it.configuration("a", "b"))
         it.usages["a"].value = 95.0
         await it.indexers["a"].freeze()
-        await it.polled(service)
+        await it.poll(service)
         await service.close()
         replaced = await it.assigner()
         chain.add(b"new", hashes("new", 3))
-        await it.announced(replaced, chain)
-        await it.polled(replaced)
+        await it.announce(replaced, chain)
+        await it.poll(replaced)
         assert [len(found) for found in (await it.assignments()).values()] == [1, 1, 0]
         assert await it.finders(hashes("new", 1)[0]) == ["b"]
 
@@ -92,16 +92,16 @@ async def test_all_providers_of_a_publisher_are_handed_on() -> None:
         service = await it.assigner()
         chain.add(b"own", hashes("own", 2))
         chain.add(b"other", hashes("other", 2), provider=other)
-        await it.announced(service, chain)
+        await it.announce(service, chain)
         await it.clients["a"].freeze()
-        await it.polled(service)
+        await it.poll(service)
         assert len(service.pool_state.pending_handoffs()[it.entries["a"].admin_url]) == 1
         await it.add("b")
         await service.reload(it.configuration())
-        await it.polled(service)
+        await it.poll(service)
         assert {each.id for each in await it.clients["b"].providers()} == {chain.id, other}
         chain.add(b"more", hashes("more", 2), provider=other)
-        await it.announced(service, chain)
+        await it.announce(service, chain)
         assert await it.finders(hashes("more", 1)[0]) == ["b"]
 
 
@@ -112,12 +112,12 @@ async def test_replication_is_restored_when_an_indexer_has_left_the_pool() -> No
             await it.add(name)
         service = await it.assigner(it.configuration(replication=2))
         chain.add(b"old", hashes("old", 3))
-        await it.announced(service, chain)
+        await it.announce(service, chain)
         holding = await it.finders(hashes("old", 1)[0])
         assert len(holding) == 2
         await service.reload(it.configuration(*(name for name in "abc" if name != holding[0]), replication=2))
         chain.add(b"new", hashes("new", 3))
-        await it.announced(service, chain)
+        await it.announce(service, chain)
         assert len(await it.finders(hashes("new", 1)[0])) == 2
         assert len(await it.finders(hashes("old", 1)[0])) == 3  # ingested from the beginning by the new one
 
@@ -128,7 +128,7 @@ async def test_assignments_survive_an_indexer_restart_and_are_removed_by_hand(tm
     async with site(chain) as it:
         store = await RocksStore.open(tmp_path / "index")
         await it.add("a", store)
-        await it.announced(await it.assigner(), chain)
+        await it.announce(await it.assigner(), chain)
         await it.indexers["a"].close()
         await store.close()
     async with site(chain) as it:
@@ -152,7 +152,7 @@ async def test_an_indexer_that_has_data_from_before_is_preferred() -> None:
     async with site(chain) as it:
         store = MemoryIndexStore()
         before = await IndexerService.open(store, it.sources, usage=SetUsage())
-        await before.announce(chain.announced())
+        await before.announce(chain.announcement())
         await before.wait_idle(chain.id)
         await before.close()
         await it.add("a")
@@ -160,7 +160,7 @@ async def test_an_indexer_that_has_data_from_before_is_preferred() -> None:
         assert await it.clients["b"].preferred_publishers() == [chain.id]
         service = await it.assigner()
         assert service.pool_state.report(it.entries["b"].admin_url) is not None
-        await it.announced(service, chain)
+        await it.announce(service, chain)
         assert await it.assignments() == {"a": [], "b": [Assignment(chain.id)]}
 
 
@@ -173,7 +173,7 @@ async def test_rejections_keep_their_error_type() -> None:
         with pytest.raises(Invalid, match="400"):
             await client.assign(chain.id)
         with pytest.raises(Forbidden):
-            await client.announce(Chain("stranger").announced(chain.add(b"x", hashes("x", 1))))
+            await client.announce(Chain("stranger").announcement(chain.add(b"x", hashes("x", 1))))
         await client.freeze()
         with pytest.raises(Conflict, match="frozen"):
             await client.assign(key_of("somebody").peer_id)
@@ -191,7 +191,7 @@ async def test_every_operator_request_is_answered() -> None:
         await it.add("a", settings=IndexerSettings())
         client = it.clients["a"]
         chain.add(b"old", hashes("old", 3))
-        await client.announce(chain.announced())
+        await client.announce(chain.announcement())
         await it.indexers["a"].wait_idle(chain.id)
         await client.check_health()
         assert chain.head is not None
@@ -209,7 +209,7 @@ async def test_every_operator_request_is_answered() -> None:
         await client.mark_processed(chain.id, chain.head)
         await client.block(chain.id)
         with pytest.raises(Forbidden):
-            await client.announce(chain.announced(chain.add(b"new", hashes("new", 1))))
+            await client.announce(chain.announcement(chain.add(b"new", hashes("new", 1))))
         await client.allow(chain.id)
         with pytest.raises(Unavailable, match="without a settings file"):  # this one has no settings file
             await client.reload()

@@ -90,7 +90,7 @@ class World:
         for publisher in PUBLISHERS:
             assert self.active(publisher) <= self.replication
 
-    async def mend(self) -> None:
+    async def repair(self) -> None:
         """Ends all faults: every indexer is reachable, and every publisher is announced once more."""
         for double in self.doubles.values():
             double.is_offline = double.is_losing = False
@@ -116,7 +116,7 @@ def test_nothing_is_over_assigned_and_all_faults_are_repaired(
             act: Callable[[str], Awaitable[None]] = getattr(world, call)
             await act(name)
             world.check()
-        await world.mend()
+        await world.repair()
         world.check()
         return world
 

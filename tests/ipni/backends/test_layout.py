@@ -36,14 +36,14 @@ def test_the_entry_of_a_sha2_256_is_its_digest_and_the_number() -> None:
     st.integers(1, 9),
 )
 def test_slices_hold_all_in_order_and_no_more_than_their_size(hashes: list[bytes], size_max: int) -> None:
-    made = list(layout.slices(hashes, size_max))
-    assert sorted(each for piece in made for each in piece.multihashes) == sorted(hashes)
-    assert all(0 < len(piece.multihashes) <= size_max for piece in made)
-    begins = [begin for piece in made for begin in layout.begins_of(piece.begins).tolist()]
+    slices = list(layout.slices(hashes, size_max))
+    assert sorted(each for piece in slices for each in piece.multihashes) == sorted(hashes)
+    assert all(0 < len(piece.multihashes) <= size_max for piece in slices)
+    begins = [begin for piece in slices for begin in layout.begins_of(piece.begins).tolist()]
     assert begins == sorted(begins)
-    places = [layout.place(each)[: layout.BEGIN_BYTES] for piece in made for each in piece.multihashes]
+    places = [layout.place(each)[: layout.BEGIN_BYTES] for piece in slices for each in piece.multihashes]
     assert [layout.begin_bytes(begin) for begin in begins] == places
-    for piece in made:
+    for piece in slices:
         assert piece.keys(b"\x01") == [layout.entry_key(each, b"\x01") for each in piece.multihashes]
 
 

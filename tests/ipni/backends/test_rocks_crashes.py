@@ -53,11 +53,11 @@ async def test_any_surviving_part_of_the_log_is_a_consistent_prefix(tmp_path: Pa
     (log,) = (each for each in (tmp_path / "store").glob("*.log") if each.stat().st_size)
     size = log.stat().st_size
     seen = set()
-    for kept in range(size // 8, size, size // 8):
-        image = tmp_path / f"kept {kept}"
+    for prefix_bytes in range(size // 8, size, size // 8):
+        image = tmp_path / f"kept {prefix_bytes}"
         shutil.copytree(tmp_path / "store", image, ignore=shutil.ignore_patterns("LOCK"))
         with (image / log.name).open("r+b") as file:
-            file.truncate(kept)
+            file.truncate(prefix_bytes)
         found = await RocksStore.open(image)
         cursor = int(await found.read(b"cursor") or b"-1")
         values = [value(context=b"%d" % at) for at in range(cursor + 1)]

@@ -28,8 +28,8 @@ ADVERTS = [AD, EXTENDED, SIMPLE, "go-documented", "go-rsa", "go-rsa-with-previou
 
 def javascript() -> dict[str, Any]:
     """Output of the npm packages; see the page beside the vectors."""
-    made: dict[str, Any] = json.loads((FOLDER / "javascript.json").read_text())
-    return made
+    sample: dict[str, Any] = json.loads((FOLDER / "javascript.json").read_text())
+    return sample
 
 
 def block(name: str) -> tuple[Cid, bytes]:

@@ -30,8 +30,8 @@ EXTENDED = replace(
 
 @pytest.mark.parametrize("name", samples.ADVERTS)
 def test_advertisements_of_others_are_signed_by_their_provider(name: str) -> None:
-    made = advertisement.decode(*samples.block(name))
-    assert advertisement.signer(made) == made.provider
+    decoded = advertisement.decode(*samples.block(name))
+    assert advertisement.signer(decoded) == decoded.provider
 
 
 @pytest.mark.parametrize("name", [samples.AD, samples.EXTENDED, samples.SIMPLE])
@@ -50,21 +50,21 @@ def test_our_signature_equals_that_of_other_implementations() -> None:
 def test_an_advertisement_of_go_is_read_as_it_was_published() -> None:
     """Printed as dag-json; published as dag-cbor under blake2b-256, its keys in the order of their letters alone."""
     head = decode_head(samples.block("go-documented-head")[1])
-    made = advertisement.decode(*samples.block("go-documented"))
-    assert head.signer == made.provider
+    decoded = advertisement.decode(*samples.block("go-documented"))
+    assert head.signer == decoded.provider
     fields = dag_json.decode(samples.block("go-documented")[1])
     assert isinstance(fields, dict)
     parts = [dag_cbor.encode(key) + dag_cbor.encode(fields[key]) for key in sorted(fields)]
     block = bytes([0xA0 + len(parts)]) + b"".join(parts)
     dag.check(head.head, block)
-    assert advertisement.decode(head.head, block) == made
+    assert advertisement.decode(head.head, block) == decoded
 
 
 def test_a_provider_spelled_as_a_cid_is_known_by_its_usual_id() -> None:
     name, data = samples.block("go-rsa")
-    made = advertisement.decode(name, data)
-    assert made.provider == "QmdZre8ojuCjqQMgfryVF7uXAz5kWFD1uzY5jiNfFrVUMP"
-    assert dag_json.decode(advertisement.encode(made)[1]) == dag_json.decode(data)
+    decoded = advertisement.decode(name, data)
+    assert decoded.provider == "QmdZre8ojuCjqQMgfryVF7uXAz5kWFD1uzY5jiNfFrVUMP"
+    assert dag_json.decode(advertisement.encode(decoded)[1]) == dag_json.decode(data)
 
 
 @pytest.mark.parametrize("codec", [DAG_JSON, DAG_CBOR])
@@ -222,8 +222,8 @@ def test_an_advertisement_is_distinguished_from_entries() -> None:
 def test_any_advertisement_is_read_back(
     context: bytes, metadata: bytes, addresses: list[str], is_removal: bool
 ) -> None:
-    made = Advertisement(PEER, tuple(addresses), NO_ENTRIES, context, metadata, is_removal)
-    signed = advertisement.sign(made, KEY)
+    decoded = Advertisement(PEER, tuple(addresses), NO_ENTRIES, context, metadata, is_removal)
+    signed = advertisement.sign(decoded, KEY)
     for codec in (DAG_JSON, DAG_CBOR):
         assert advertisement.decode(*advertisement.encode(signed, codec)) == signed
     assert advertisement.signer(signed) == PEER

@@ -53,9 +53,9 @@ def test_the_json_form_equals_that_of_other_implementations() -> None:
     st.lists(st.sampled_from([ADDRESS, "/dns/a/https"])),
 )
 def test_any_announcement_is_read_back(extra: bytes, origin: str, addresses: list[str]) -> None:
-    made = Announcement(HEAD, Peer(PEER, tuple(dict.fromkeys(addresses))), extra, origin)
-    assert decode_announcement(encode_announcement(made), is_json=False) == made
-    assert decode_announcement(encode_announcement_json(made), is_json=True) == made
+    decoded = Announcement(HEAD, Peer(PEER, tuple(dict.fromkeys(addresses))), extra, origin)
+    assert decode_announcement(encode_announcement(decoded), is_json=False) == decoded
+    assert decode_announcement(encode_announcement_json(decoded), is_json=True) == decoded
 
 
 def both_forms(addresses: list[bytes]) -> list[tuple[bytes, bool]]:

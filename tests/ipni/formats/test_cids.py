@@ -25,9 +25,9 @@ def test_a_number_that_is_cut_long_or_not_shortest_is_refused(data: str) -> None
 
 
 def test_known_content_has_the_known_multihash_and_cid() -> None:
-    made = cid.of(b"content-0")
-    assert made.multihash == CONTENT_HASH
-    assert str(made) == "bafkreierhpvfyl23stl65xt2jxpmseingetifel4xqiu5nhxfgrgikgqfq"
+    parsed = cid.of(b"content-0")
+    assert parsed.multihash == CONTENT_HASH
+    assert str(parsed) == "bafkreierhpvfyl23stl65xt2jxpmseingetifel4xqiu5nhxfgrgikgqfq"
 
 
 def test_no_entries_is_the_truncated_hash_of_no_bytes() -> None:
@@ -38,18 +38,18 @@ def test_no_entries_is_the_truncated_hash_of_no_bytes() -> None:
 @settings(deadline=None)
 @given(st.binary(max_size=64), st.sampled_from(CODES), st.sampled_from([cid.RAW, cid.DAG_CBOR, cid.DAG_JSON]))
 def test_a_cid_is_the_same_through_text_and_bytes(data: bytes, code: int, codec: int) -> None:
-    made = cid.of(data, codec, code)
-    assert cid.parse(str(made)) == made == cid.decode(made.bytes)
-    assert cid.decode_at(b"ab" + made.bytes + b"rest", 2) == (made, 2 + len(made.bytes))
-    assert cid.parse("z" + bases.base58(made.bytes)) == made == cid.parse("f" + made.bytes.hex())
-    assert multihash.is_of(made.multihash, data)
-    assert not multihash.is_of(made.multihash, data + b"x")
+    parsed = cid.of(data, codec, code)
+    assert cid.parse(str(parsed)) == parsed == cid.decode(parsed.bytes)
+    assert cid.decode_at(b"ab" + parsed.bytes + b"rest", 2) == (parsed, 2 + len(parsed.bytes))
+    assert cid.parse("z" + bases.base58(parsed.bytes)) == parsed == cid.parse("f" + parsed.bytes.hex())
+    assert multihash.is_of(parsed.multihash, data)
+    assert not multihash.is_of(parsed.multihash, data + b"x")
 
 
 def test_version_0_is_a_bare_sha2_256_in_base58() -> None:
     text = "QmSPbSLo26Lt3SZ5r9ccqtoM6zjuxobLxc7JM4VivCMCmB"
-    made = cid.parse(text)
-    assert (made.version, made.codec, str(made), cid.decode(made.bytes)) == (0, cid.DAG_PB, text, made)
+    parsed = cid.parse(text)
+    assert (parsed.version, parsed.codec, str(parsed), cid.decode(parsed.bytes)) == (0, cid.DAG_PB, text, parsed)
 
 
 @pytest.mark.parametrize(

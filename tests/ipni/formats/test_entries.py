@@ -144,8 +144,8 @@ def test_a_hamt_of_another_writer_is_read() -> None:
     name, data = dag.encode(child, DAG_CBOR)
     bucket: Node = [[HASHES[1], True], [HASHES[2], True]]
     root: Node = {"hashAlg": 0x22, "bucketSize": 3, "hamt": [b"\xff\0\0\0", [name, bucket]]}
-    made = entries.decode_entries(*dag.encode(root, DAG_CBOR))
-    assert made == HamtRoot([HASHES[1], HASHES[2]], [name], 0, 0x22, 3)
+    decoded = entries.decode_entries(*dag.encode(root, DAG_CBOR))
+    assert decoded == HamtRoot([HASHES[1], HASHES[2]], [name], 0, 0x22, 3)
     assert entries.decode_node(name, data) == entries.HamtNode([HASHES[0]], [])
 
 

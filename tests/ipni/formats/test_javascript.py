@@ -16,17 +16,19 @@ def test_an_advertisement_verifies_and_is_written_again_byte_for_byte(name: str)
     data = bytes.fromhex(MADE["adverts"][name])
     block = cid.parse(name)
     dag.check(block, data)
-    made = advertisement.decode(block, data)
-    assert advertisement.signer(made) == made.provider
-    assert advertisement.encode(made, block.codec) == (block, data)
+    decoded = advertisement.decode(block, data)
+    assert advertisement.signer(decoded) == decoded.provider
+    assert advertisement.encode(decoded, block.codec) == (block, data)
 
 
 def test_advertisements_of_three_kinds_of_keys_are_among_them() -> None:
     adverts = [advertisement.decode(cid.parse(name), bytes.fromhex(data)) for name, data in MADE["adverts"].items()]
-    assert {made.provider[:2] for made in adverts} == {"12", "16", "Qm"}
-    extended = [made for made in adverts if made.extension is not None]
-    assert {len(made.extension.peers) for made in extended if made.extension} == {2}
-    assert {tuple(metadata.protocols(made.metadata)) for made in adverts} == {(("transport-ipfs-gateway-http", b""),)}
+    assert {decoded.provider[:2] for decoded in adverts} == {"12", "16", "Qm"}
+    extended = [decoded for decoded in adverts if decoded.extension is not None]
+    assert {len(decoded.extension.peers) for decoded in extended if decoded.extension} == {2}
+    assert {tuple(metadata.protocols(decoded.metadata)) for decoded in adverts} == {
+        (("transport-ipfs-gateway-http", b""),)
+    }
 
 
 @pytest.mark.parametrize("root", MADE["hamts"])

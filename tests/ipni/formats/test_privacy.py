@@ -20,8 +20,8 @@ def test_the_known_values_are_computed() -> None:
     assert base58(privacy.second_hash(CONTENT_HASH)) == "2wvfmgPxJLr6Cti6by7N5yAeoLT1gKL5knZ6CCs2VwxgBU5"
     assert privacy.encrypt_value_key(KEY, CONTENT_HASH).hex() == ENCRYPTED
     assert base58(privacy.value_key_hash(KEY)) == "FQY1iybEqys3meUq9KzEBuQGyNyuwJkmkp1fmkRE4aDx"
-    made = privacy.encrypt_metadata(b"\x80\x12", KEY)
-    assert made.hex() == "9e8bfaae2425c699a024f4473f913bcaae616633981b7249d68f1b20c666"
+    decoded = privacy.encrypt_metadata(b"\x80\x12", KEY)
+    assert decoded.hex() == "9e8bfaae2425c699a024f4473f913bcaae616633981b7249d68f1b20c666"
 
 
 def test_a_client_gets_from_a_multihash_to_the_metadata() -> None:

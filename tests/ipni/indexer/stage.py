@@ -58,7 +58,7 @@ class Chain:
     def peer(self) -> Peer:
         return Peer(self.id, (f"/dns4/{self.name}.example/tcp/80/http",))
 
-    def announced(self, head: Cid | None = None) -> Announcement:
+    def announcement(self, head: Cid | None = None) -> Announcement:
         head = head or self.head
         assert head is not None
         return Announcement(head, self.peer)
@@ -170,7 +170,7 @@ class SetUsage:
 
 async def follow(indexer: IndexerService, chain: Chain) -> None:
     """Announces the chain's head and waits until the indexer has processed it."""
-    await indexer.announce(chain.announced())
+    await indexer.announce(chain.announcement())
     await indexer.wait_idle(chain.id)
 
 

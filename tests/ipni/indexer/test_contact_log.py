@@ -20,22 +20,22 @@ PROVIDER = Provider("provider", ("/a",), Peer("publisher", ("/a",)))
 def test_a_silent_publisher_is_polled_hidden_and_removed_in_turn() -> None:
     contacts = ContactLog(0.0)
 
-    def look(now: float, provider: Provider = PROVIDER) -> tuple[int, int, int]:
+    def plan_counts(now: float, provider: Provider = PROVIDER) -> tuple[int, int, int]:
         found = contacts.plan_polls([provider], SETTINGS, now, polls_max=5)
         return len(found.polls), len(found.deactivations), len(found.removals)
 
-    assert look(0.0) == (1, 0, 0), "announcements sent while we were down were not received"
+    assert plan_counts(0.0) == (1, 0, 0), "announcements sent while we were down were not received"
     contacts.on_poll("publisher", 0.0)
-    assert look(DAY_S - 1) == (0, 0, 0)
-    assert look(DAY_S) == (1, 0, 0)
+    assert plan_counts(DAY_S - 1) == (0, 0, 0)
+    assert plan_counts(DAY_S) == (1, 0, 0)
     contacts.on_poll("publisher", DAY_S)
-    assert look(DAY_S + 5 * HOUR_S - 1) == (0, 0, 0)
-    assert look(DAY_S + 5 * HOUR_S) == (1, 0, 0)
-    assert look(7 * DAY_S) == (1, 1, 0)
-    assert look(7 * DAY_S, replace(PROVIDER, is_inactive=True)) == (1, 0, 0)
-    assert look(14 * DAY_S) == (0, 0, 1)
+    assert plan_counts(DAY_S + 5 * HOUR_S - 1) == (0, 0, 0)
+    assert plan_counts(DAY_S + 5 * HOUR_S) == (1, 0, 0)
+    assert plan_counts(7 * DAY_S) == (1, 1, 0)
+    assert plan_counts(7 * DAY_S, replace(PROVIDER, is_inactive=True)) == (1, 0, 0)
+    assert plan_counts(14 * DAY_S) == (0, 0, 1)
     contacts.on_contact("publisher", 14 * DAY_S)
-    assert look(14 * DAY_S) == (0, 0, 0)
+    assert plan_counts(14 * DAY_S) == (0, 0, 0)
 
 
 def test_a_provider_with_an_error_is_polled_every_time_and_never_too_many_at_once() -> None:
@@ -48,17 +48,17 @@ def test_a_provider_with_an_error_is_polled_every_time_and_never_too_many_at_onc
 def test_providers_with_errors_do_not_prevent_polling_a_silent_one() -> None:
     contacts = ContactLog(0.0)
     failed = [Provider(f"p{number}", ("/a",), Peer(f"q{number}", ("/a",)), last_error="broken") for number in range(9)]
-    everybody = [*failed, PROVIDER]
-    asked: list[str] = []
+    providers = [*failed, PROVIDER]
+    polled: list[str] = []
     for minute in range(4):
         now = DAY_S + 60.0 * minute
         contacts.on_contact("q0", now)  # one announces all the time, and always fails
-        polls = contacts.plan_polls(everybody, SETTINGS, now, polls_max=3).polls
+        polls = contacts.plan_polls(providers, SETTINGS, now, polls_max=3).polls
         for publisher in polls:
             contacts.on_poll(publisher, now)
-        asked += polls
-    assert "publisher" in asked
-    assert {f"q{number}" for number in range(1, 9)} <= set(asked)
+        polled += polls
+    assert "publisher" in polled
+    assert {f"q{number}" for number in range(1, 9)} <= set(polled)
 
 
 def test_a_publisher_that_announces_itself_is_not_polled_before_its_announcement() -> None:

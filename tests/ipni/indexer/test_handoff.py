@@ -50,7 +50,7 @@ async def test_an_indexer_in_a_pool_accepts_only_its_assigned_publishers() -> No
     pool = Pool(chain)
     indexer = await pool.start("a")
     with pytest.raises(Forbidden, match="not assigned"):
-        await indexer.announce(chain.announced())
+        await indexer.announce(chain.announcement())
     await indexer.assign(chain.id)
     with pytest.raises(Invalid, match="already assigned"):
         await indexer.assign(chain.id)

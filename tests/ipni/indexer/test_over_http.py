@@ -50,19 +50,19 @@ async def test_publish_find_freeze_remove_unfreeze(tmp_path: Path, codec: int) -
     async with serving(publisher_app(publisher)) as url:
         peer = Peer(publisher.id, (from_url(url),))
 
-        async def tell(indexer: IndexerService) -> None:
+        async def announce_head(indexer: IndexerService) -> None:
             assert publisher.head is not None
             await indexer.announce(Announcement(publisher.head, peer))
             await indexer.wait_idle(publisher.id)
 
         async with indexing(tmp_path, settings) as indexer:
             first = await publisher.publish(b"1", METADATA, hashes("1", 450))
-            await tell(indexer)
+            await announce_head(indexer)
             assert all(await has(indexer, hashes("1", 450)))
             (tmp_path / "usage").write_text("91")
             await publisher.publish(b"2", METADATA, hashes("2", 450))
             await publisher.remove(b"1")
-            await tell(indexer)
+            await announce_head(indexer)
             assert indexer.status().is_frozen
             assert indexer.provider(publisher.id).frozen_at == first
             assert not any(await has(indexer, hashes("1", 450) + hashes("2", 450)))

@@ -42,8 +42,8 @@ async def test_announced_content_is_found() -> None:
     ad = chain.add(b"context", hashes("a", 10))
     indexer = await opened(chain)
     await follow(indexer, chain)
-    (found,) = await indexer.find(hashes("a", 10)[7:8])
-    assert [(each.context, each.metadata, each.provider) for each in found] == [
+    (find_providers,) = await indexer.find(hashes("a", 10)[7:8])
+    assert [(each.context, each.metadata, each.provider) for each in find_providers] == [
         (b"context", METADATA, Peer(chain.id, (ADDRESS,)))
     ]
     assert await has(indexer, hashes("b", 1)) == [False]
@@ -60,8 +60,8 @@ async def test_a_chain_is_applied_oldest_first() -> None:
     chain.add(b"x", metadata=b"new")
     indexer = await opened(chain)
     await follow(indexer, chain)
-    (found,) = await indexer.find(hashes("x", 1))
-    assert [each.metadata for each in found] == [b"new"]
+    (find_providers,) = await indexer.find(hashes("x", 1))
+    assert [each.metadata for each in find_providers] == [b"new"]
     await indexer.close()
 
 
@@ -219,7 +219,7 @@ async def test_a_blocked_publisher_is_rejected_and_an_allowed_one_accepted() -> 
     indexer = await opened(chain)
     indexer.block(chain.id)
     with pytest.raises(Forbidden, match="not allowed by policy"):
-        await indexer.announce(chain.announced())
+        await indexer.announce(chain.announcement())
     indexer.allow(chain.id)
     await follow(indexer, chain)
     assert all(await has(indexer, hashes("1", 1)))
@@ -233,7 +233,7 @@ async def test_a_provider_without_an_address_silences_its_publisher() -> None:
     await follow(indexer, chain)
     chain.add(b"2", hashes("2", 1), addresses=())
     with pytest.raises(Forbidden, match="without any address"):
-        await indexer.announce(chain.announced())
+        await indexer.announce(chain.announcement())
     assert indexer.providers() == []
     await indexer.close()
 
@@ -268,7 +268,7 @@ async def test_an_old_head_announced_late_moves_nothing_back() -> None:
     chain.add(b"2", hashes("2", 3))
     indexer = await opened(chain)
     await follow(indexer, chain)
-    await indexer.announce(chain.announced(old))
+    await indexer.announce(chain.announcement(old))
     await indexer.wait_idle(chain.id)
     await indexer.freeze()
     assert indexer.provider(chain.id).frozen_at == chain.head
@@ -304,18 +304,18 @@ async def test_extended_providers_replace_one_another() -> None:
     chain.extend(["one", "two"])
     indexer = await opened(chain)
 
-    async def found() -> list[str]:
+    async def find_providers() -> list[str]:
         await follow(indexer, chain)
         (results,) = await indexer.find(hashes("c", 1))
         return [each.provider.id for each in results]
 
-    assert await found() == [chain.id, key_of("one").peer_id, key_of("two").peer_id]
+    assert await find_providers() == [chain.id, key_of("one").peer_id, key_of("two").peer_id]
     chain.extend(["three"], b"c", is_override=True, metadata=METADATA)
-    assert await found() == [chain.id, key_of("three").peer_id]
+    assert await find_providers() == [chain.id, key_of("three").peer_id]
     chain.add(b"c", metadata=b"other")
-    assert await found() == [chain.id, key_of("three").peer_id], "an advertisement without a set changes none"
+    assert await find_providers() == [chain.id, key_of("three").peer_id], "an advertisement without a set changes none"
     chain.extend([])
-    assert await found() == [chain.id]
+    assert await find_providers() == [chain.id]
     await indexer.close()
 
 
@@ -416,9 +416,11 @@ async def test_double_hashed_lookups_lead_to_the_same_value() -> None:
     indexer = await opened(chain, store=MemoryIndexStore(is_double_hashed=True))
     await follow(indexer, chain)
     wanted = hashes("s", 1)[0]
-    (found, nothing) = await indexer.find_encrypted([privacy.second_hash(wanted), privacy.second_hash(b"\x12\x01a")])
+    (find_providers, nothing) = await indexer.find_encrypted(
+        [privacy.second_hash(wanted), privacy.second_hash(b"\x12\x01a")]
+    )
     assert nothing == ()
-    value_key = privacy.decrypt_value_key(found[0], wanted)
+    value_key = privacy.decrypt_value_key(find_providers[0], wanted)
     assert privacy.split_value_key(value_key) == (chain.id, b"secret")
     metadata = await indexer.encrypted_metadata(privacy.value_key_hash(value_key))
     assert metadata is not None
@@ -448,8 +450,8 @@ async def test_a_provider_registers_new_addresses_in_order() -> None:
     await follow(indexer, chain)
     sequence = time.time_ns()
     await indexer.register(Peer(chain.id, ("/dns4/new.example/tcp/1",)), sequence)
-    (found,) = await indexer.find(hashes("1", 1))
-    assert found[0].provider.addresses == ("/dns4/new.example/tcp/1",)
+    (find_providers,) = await indexer.find(hashes("1", 1))
+    assert find_providers[0].provider.addresses == ("/dns4/new.example/tcp/1",)
     with pytest.raises(Invalid, match="not newer"):
         await indexer.register(Peer(chain.id, (ADDRESS,)), sequence)
     with pytest.raises(Invalid, match="from now"):

@@ -19,14 +19,14 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent / "publisher"
 HOME = Path(__file__).resolve().parents[3] / ".venv" / "interop"
-NAMED = ("package.json", "package-lock.json")
+PACKAGE_FILES = ("package.json", "package-lock.json")
 INSTALL_S_MAX = 240.0  # 100 packages, 9 MB
 ANSWER_S_MAX = 60.0  # generating an RSA key may take seconds on a busy machine
 LINE_BYTES_MAX = 1 << 20
 
 
 @dataclass(frozen=True)
-class Told:
+class PublishedContent:
     """What the publisher reports as published; multihashes in hexadecimal, by context."""
 
     id: str
@@ -45,9 +45,9 @@ class Told:
 class JavaScriptPublisher:
     """A running one."""
 
-    def __init__(self, process: asyncio.subprocess.Process, told: Told) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, published: PublishedContent) -> None:
         self._process = process
-        self.told = told
+        self.published = published
 
     async def announce(self, url: str, *, is_json: bool) -> int:
         """The status of the answer to the announcement."""
@@ -61,7 +61,7 @@ class JavaScriptPublisher:
 
 @asynccontextmanager
 async def javascript_publisher(key_kind: str, codec: str) -> AsyncIterator[JavaScriptPublisher]:
-    program, home = _node(), await asyncio.to_thread(installed)
+    program, home = _node(), await asyncio.to_thread(install_packages)
     process = await asyncio.create_subprocess_exec(
         program,
         str(home / "publisher.mjs"),
@@ -73,8 +73,8 @@ async def javascript_publisher(key_kind: str, codec: str) -> AsyncIterator[JavaS
         limit=LINE_BYTES_MAX,
     )
     try:
-        told = await _line(process)
-        yield JavaScriptPublisher(process, Told(**told))  # type: ignore[arg-type]
+        published = await _line(process)
+        yield JavaScriptPublisher(process, PublishedContent(**published))  # type: ignore[arg-type]
     finally:
         if process.returncode is None:
             process.kill()
@@ -85,17 +85,17 @@ async def _line(process: asyncio.subprocess.Process) -> dict[str, object]:
     assert process.stdout is not None
     line = await asyncio.wait_for(process.stdout.readline(), ANSWER_S_MAX)
     if not line:
-        _, said = await process.communicate()
-        raise RuntimeError(f"the JavaScript publisher ended: {said.decode()[-2000:]}")
+        _, stderr = await process.communicate()
+        raise RuntimeError(f"the JavaScript publisher ended: {stderr.decode()[-2000:]}")
     found = json.loads(line)
     assert isinstance(found, dict)
     return found
 
 
-def installed() -> Path:
+def install_packages() -> Path:
     """The folder with the packages and the script. Of concurrent processes one fetches, the others wait."""
-    named = b"".join((FOLDER / name).read_bytes() for name in NAMED)
-    home = HOME / hashlib.sha256(named).hexdigest()[:16]
+    package_files = b"".join((FOLDER / name).read_bytes() for name in PACKAGE_FILES)
+    home = HOME / hashlib.sha256(package_files).hexdigest()[:16]
     HOME.mkdir(parents=True, exist_ok=True)
     with (HOME / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -111,7 +111,7 @@ def installed() -> Path:
 
 def _install(folder: Path) -> None:
     folder.mkdir()
-    for name in NAMED:
+    for name in PACKAGE_FILES:
         shutil.copy(FOLDER / name, folder)
     npm = Path(_node()).parent.parent / "lib/node_modules/npm/bin/npm-cli.js"
     command = [_node(), str(npm), "ci", "--ignore-scripts", "--no-audit", "--no-fund"]

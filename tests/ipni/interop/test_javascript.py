@@ -24,7 +24,7 @@ from argosy.ipni.ports import PublisherSource
 from argosy.ipni.settings import SyncSettings
 from argosy.ipni.sync.client import HttpSources
 from argosy.ipni.web.app import indexer_app
-from tests.ipni.interop.node import Told, javascript_publisher
+from tests.ipni.interop.node import PublishedContent, javascript_publisher
 from tests.ipni.publish.chains import chain
 from tests.ipni.publish.serving import serving
 
@@ -48,7 +48,7 @@ async def reading() -> AsyncIterator[HttpSources]:
         await sources.close()
 
 
-async def read(source: PublisherSource, advert: Advertisement) -> set[str]:
+async def read_multihashes(source: PublisherSource, advert: Advertisement) -> set[str]:
     """Every multihash of the advertisement's entries, in any form."""
     found: set[str] = set()
     waiting: list[tuple[Cid, bool]] = [] if advert.entries == NO_ENTRIES else [(advert.entries, True)]
@@ -75,32 +75,32 @@ async def test_content_published_and_announced_from_javascript_is_found(
         indexing(tmp_path) as (indexer, url),
         aiohttp.ClientSession(url) as client,
     ):
-        await see_the_chain(publisher.told)
+        await check_chain(publisher.published)
         assert await publisher.announce(f"{url}/announce", is_json=is_json) == 204
         async with asyncio.timeout(PATIENCE_S):
-            await indexer.wait_idle(publisher.told.id)
-        await see_all_found(client, publisher.told)
-        await see_how_far(client, publisher.told)
+            await indexer.wait_idle(publisher.published.id)
+        await check_all_found(client, publisher.published)
+        await check_sync_state(client, publisher.published)
         assert await publisher.announce(f"{url}/announce", is_json=not is_json) == 204
 
 
-async def see_the_chain(told: Told) -> None:
+async def check_chain(published: PublishedContent) -> None:
     """Read without an indexer: the signatures hold, each entry is there, and no other key can be its publisher."""
     async with reading() as sources:
-        source = sources.open(Peer(told.id, (told.address,)))
-        told_adverts = await chain(source)
-        first, second, third, removal, extended = told_adverts
-        assert [await read(source, advert) for advert in (first, second, third)] == [
-            set(told.held[context]) for context in ("chunks", "hamt", "removed")
+        source = sources.open(Peer(published.id, (published.address,)))
+        advertisements = await chain(source)
+        first, second, third, removal, extended = advertisements
+        assert [await read_multihashes(source, advert) for advert in (first, second, third)] == [
+            set(published.held[context]) for context in ("chunks", "hamt", "removed")
         ]
-        with pytest.raises(Invalid, match=f"is signed by {told.id}"):
-            await sources.open(Peer(told.friend, (told.address,))).head()
-    assert {(adverts.signer(advert), advert.provider) for advert in told_adverts} == {(told.id, told.id)}
+        with pytest.raises(Invalid, match=f"is signed by {published.id}"):
+            await sources.open(Peer(published.friend, (published.address,))).head()
+    assert {(adverts.signer(advert), advert.provider) for advert in advertisements} == {(published.id, published.id)}
     assert (removal.is_removal, removal.context, removal.entries) == (True, b"removed", NO_ENTRIES)
     assert extended.extension is not None
     assert [(peer.id, peer.addresses) for peer in extended.extension.peers] == [
-        (told.id, (MAIN,)),
-        (told.friend, (FRIEND,)),
+        (published.id, (MAIN,)),
+        (published.friend, (FRIEND,)),
     ]
 
 
@@ -119,25 +119,25 @@ async def indexing(folder: Path) -> AsyncIterator[tuple[IndexerService, str]]:
             await store.close()
 
 
-async def see_all_found(client: aiohttp.ClientSession, told: Told) -> None:
+async def check_all_found(client: aiohttp.ClientSession, published: PublishedContent) -> None:
     """The extended provider is there for both contexts; the main one comes twice where its metadata differs."""
-    itself, friend = (told.id, [MAIN]), (told.friend, [FRIEND])
+    itself, friend = (published.id, [MAIN]), (published.friend, [FRIEND])
     for context, providers in (("chunks", [itself, friend]), ("hamt", [itself, itself, friend])):
-        for multihash in told.held[context]:
+        for multihash in published.held[context]:
             async with client.get(f"/multihash/{multihash}") as answer:
                 assert answer.status == 200, multihash
                 (found,) = (await answer.json())["MultihashResults"]
             peers = [each["Provider"] for each in found["ProviderResults"]]
             assert [(peer["ID"], peer["Addrs"]) for peer in peers] == providers
-    for multihash in told.removed:
+    for multihash in published.removed:
         async with client.get(f"/multihash/{multihash}") as answer:
             assert answer.status == 404
 
 
-async def see_how_far(client: aiohttp.ClientSession, told: Told) -> None:
-    async with client.get(f"/providers/{told.id}") as answer:
+async def check_sync_state(client: aiohttp.ClientSession, published: PublishedContent) -> None:
+    async with client.get(f"/providers/{published.id}") as answer:
         provider = await answer.json()
-    assert provider["LastAdvertisement"] == {"/": told.head}
-    assert provider["Publisher"]["ID"] == told.id
-    async with client.get(f"/sync/status/ad/{told.head}") as answer:
-        assert await answer.json() == {"Ad": told.head, "Indexed": True}
+    assert provider["LastAdvertisement"] == {"/": published.head}
+    assert provider["Publisher"]["ID"] == published.id
+    async with client.get(f"/sync/status/ad/{published.head}") as answer:
+        assert await answer.json() == {"Ad": published.head, "Indexed": True}

@@ -26,7 +26,7 @@ TOKEN = "a token of the tests"
 CLOCK = SystemClock()
 
 
-class Door:
+class SwitchableServer:
     """A server at a fixed address whose application can be replaced."""
 
     def __init__(self) -> None:
@@ -47,16 +47,16 @@ class Fleet:
         self.attempts_max = 2
         self._folder = folder
         self._stack = stack
-        self._doors: dict[str, tuple[Door, str, AsyncExitStack]] = {}
+        self._doors: dict[str, tuple[SwitchableServer, str, AsyncExitStack]] = {}
         self._memory: dict[str, RangedMemoryStore] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self.connections = NodeConnections(token=TOKEN, call_s=10.0)
 
     async def url(self, name: str) -> str:
         if name not in self._doors:
-            door, stack = Door(), AsyncExitStack()
-            url = await stack.enter_async_context(serving(door))
-            self._doors[name] = door, url, stack
+            server, stack = SwitchableServer(), AsyncExitStack()
+            url = await stack.enter_async_context(serving(server))
+            self._doors[name] = server, url, stack
         return self._doors[name][1]
 
     async def side(self, names: str, replicas: int) -> NodeSet:
@@ -66,7 +66,7 @@ class Fleet:
         self.layout = layout
         write_layout(self.path, layout)
 
-    async def found(self, names: str, replicas: int) -> None:
+    async def create(self, names: str, replicas: int) -> None:
         self.write(KeyspaceLayout(1, await self.side(names, replicas)))
         for name in names:
             await self.start(name)
@@ -150,13 +150,13 @@ class Fleet:
         """A store that finds its indexer's entries; the caller closes it."""
         return await IngestStore.open(self.settings(""), local, clock=CLOCK, random=seeded_random(1))
 
-    async def moved(self) -> None:
+    async def wait_moved(self) -> None:
         async def is_moved() -> bool:
             return all(not each.left for each in await statuses(self.layout, self.connections))
 
         await until(is_moved)
 
-    async def cleared(self) -> None:
+    async def wait_cleared(self) -> None:
         async def is_cleared() -> bool:
             return all(each.is_cleared for each in await statuses(self.layout, self.connections))
 
@@ -188,6 +188,6 @@ async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
 @asynccontextmanager
 async def fleet(folder: Path, kind: str = "memory") -> AsyncIterator[Fleet]:
     async with AsyncExitStack() as stack:
-        made = Fleet(folder, stack, kind)
-        stack.push_async_callback(made.close)
-        yield made
+        nodes = Fleet(folder, stack, kind)
+        stack.push_async_callback(nodes.close)
+        yield nodes

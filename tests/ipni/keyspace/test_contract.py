@@ -12,9 +12,9 @@ from tests.ipni.keyspace.stage import fleet
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[IndexStore]:
-    async with fleet(tmp_path) as made:
-        await made.found("abc", 2)
-        yield await made.store()
+    async with fleet(tmp_path) as nodes:
+        await nodes.create("abc", 2)
+        yield await nodes.store()
 
 
 # Query nodes sweep by themselves, so these tests have nothing to count.

@@ -17,9 +17,9 @@ from tests.ipni.publish.serving import serving
 
 
 async def test_every_call_round_trips(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as made:
-        await made.found("a", 1)
-        node = made.connections.node(await made.url("a"))
+    async with fleet(tmp_path) as nodes:
+        await nodes.create("a", 1)
+        node = nodes.connections.node(await nodes.url("a"))
         hashes = many("file", 5)
         await node.put(1, value(), hashes, is_durable=True)
         assert await node.find(1, [*hashes, *many("other", 1)]) == [(value(),)] * 5 + [()]
@@ -37,10 +37,10 @@ async def test_every_call_round_trips(tmp_path: Path) -> None:
 
 
 async def test_errors_keep_their_type(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as made:
-        await made.found("ab", 1)
-        node = made.connections.node(await made.url("a"))
-        other = next(each for each in many("file", 99) if "b" in made.layout.owners[slot_of(each)])
+    async with fleet(tmp_path) as nodes:
+        await nodes.create("ab", 1)
+        node = nodes.connections.node(await nodes.url("a"))
+        other = next(each for each in many("file", 99) if "b" in nodes.layout.owners[slot_of(each)])
         with pytest.raises(Conflict, match="out of date"):
             await node.find(0, [])
         with pytest.raises(Unavailable, match="not yet 9"):
@@ -58,46 +58,46 @@ async def test_errors_keep_their_type(tmp_path: Path) -> None:
 
 
 async def test_requests_without_the_token_are_rejected(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as made:
-        await made.found("a", 1)
+    async with fleet(tmp_path) as nodes:
+        await nodes.create("a", 1)
         stranger = NodeConnections(token="another", call_s=5)
         with pytest.raises(Unauthorized):
-            await stranger.node(await made.url("a")).find(1, [])
-        async with serving(keyspace_app(made.nodes["a"].service, token=None)) as url:
+            await stranger.node(await nodes.url("a")).find(1, [])
+        async with serving(keyspace_app(nodes.nodes["a"].service, token=None)) as url:
             with pytest.raises(Forbidden, match=r"set keyspace\.token"):
-                await made.connections.node(url).find(1, [])
+                await nodes.connections.node(url).find(1, [])
         await stranger.close()
 
 
 async def test_bodies_are_bounded_and_checked(tmp_path: Path) -> None:
     headers = {"authorization": f"Bearer {TOKEN}"}
-    async with fleet(tmp_path) as made, aiohttp.ClientSession(headers=headers) as session:
-        await made.found("a", 1)
-        url = await made.url("a") + wire.PREFIX + "find"
+    async with fleet(tmp_path) as nodes, aiohttp.ClientSession(headers=headers) as session:
+        await nodes.create("a", 1)
+        url = await nodes.url("a") + wire.PREFIX + "find"
         for body in (b"", b"\xc1", wire.pack((1, "no list")), bytes(wire.BODY_BYTES_MAX + 1)):
             async with session.post(url, data=BytesIO(body)) as answer:
                 assert answer.status == 400
-        async with session.get(await made.url("a") + "/health") as answer:
+        async with session.get(await nodes.url("a") + "/health") as answer:
             assert await answer.text() == "query node a ready\n"
-        async with session.get(await made.url("a") + "/stats") as answer:
+        async with session.get(await nodes.url("a") + "/stats") as answer:
             assert (await answer.json())["held"] == 4096
 
 
 async def test_a_node_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as made:
-        await made.found("a", 1)
-        node = made.connections.node(await made.url("a"))
-        await made.kill("a")
+    async with fleet(tmp_path) as nodes:
+        await nodes.create("a", 1)
+        node = nodes.connections.node(await nodes.url("a"))
+        await nodes.kill("a")
         with pytest.raises(Unavailable, match="check the query node"):
             await node.find(1, [])
 
 
 async def test_a_request_whose_caller_timed_out_is_not_executed_afterwards(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as made:
-        await made.found("a", 1)
-        service = made.nodes["a"].service
+    async with fleet(tmp_path) as nodes:
+        await nodes.create("a", 1)
+        service = nodes.nodes["a"].service
         async with serving(keyspace_app(service, token=TOKEN, call_s=0.05)) as url:
-            node = made.connections.node(url)
+            node = nodes.connections.node(url)
             async with service._changing:  # another task holds the lock for long
                 with pytest.raises(Unavailable, match=r"timed out after .*: put"):
                     await node.put(1, value(), many("file", 1), is_durable=False)

@@ -102,45 +102,45 @@ class Running:
         assert all(isinstance(each, asyncio.CancelledError) for each in ended), ended
 
 
-async def started(made: Fleet, names: str, replicas: int) -> Load:
-    made.attempts_max = 12
-    await made.found(names, replicas)
-    made.run(*names)
-    load = Load(await made.store(), await made.store(), seed=5)
+async def start_load(nodes: Fleet, names: str, replicas: int) -> Load:
+    nodes.attempts_max = 12
+    await nodes.create(names, replicas)
+    nodes.run(*names)
+    load = Load(await nodes.store(), await nodes.store(), seed=5)
     await load.fill()
     return load
 
 
-async def run_move(made: Fleet, running: Running, names: str, *, lost: str = "") -> None:
+async def run_move(nodes: Fleet, running: Running, names: str, *, lost: str = "") -> None:
     """From one settled layout to the next, under load all the time."""
-    joining = set(names) - set(made.layout.now.nodes)
-    await made.change(names, lost=lost)
-    made.run(*joining)
+    joining = set(names) - set(nodes.layout.now.nodes)
+    await nodes.change(names, lost=lost)
+    nodes.run(*joining)
     await running.go_on()
-    await made.moved()
+    await nodes.wait_moved()
     await running.go_on()
-    await made.settle()
-    await made.cleared()
+    await nodes.settle()
+    await nodes.wait_cleared()
     await running.go_on()
 
 
 @pytest.mark.parametrize("kind", ["memory", "rocks"])
 @pytest.mark.parametrize("replicas", [1, 2])
 async def test_a_node_is_added_and_another_removed_under_load(tmp_path: Path, kind: str, replicas: int) -> None:
-    async with fleet(tmp_path, kind) as made:
-        load = await started(made, "abc", replicas)
+    async with fleet(tmp_path, kind) as nodes:
+        load = await start_load(nodes, "abc", replicas)
         running = Running(load)
-        await run_move(made, running, "abcd")
-        await run_move(made, running, "bcd")
+        await run_move(nodes, running, "abcd")
+        await run_move(nodes, running, "bcd")
         await running.stop()
         await load.check(sorted(load.live))
-        assert made.layout.version == 5
-        assert await made.nodes["d"].service._store.context_size(ALICE, _context(0)) >= 0
+        assert nodes.layout.version == 5
+        assert await nodes.nodes["d"].service._store.context_size(ALICE, _context(0)) >= 0
         if kind == "memory":
-            for node in made.nodes.values():
+            for node in nodes.nodes.values():
                 while await node.service.sweep(10_000):
                     pass
-            assert sum((await made.entries()).values()) == replicas * await held_by_one(load)
+            assert sum((await nodes.entries()).values()) == replicas * await held_by_one(load)
 
 
 async def held_by_one(load: Load) -> int:
@@ -153,54 +153,54 @@ async def held_by_one(load: Load) -> int:
 
 
 async def test_a_node_that_was_killed_is_replaced_from_the_other_replicas(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as made:
-        load = await started(made, "abc", 2)
-        await made.kill("b")
+    async with fleet(tmp_path) as nodes:
+        load = await start_load(nodes, "abc", 2)
+        await nodes.kill("b")
         await load.check(sorted(load.live))
         running = Running(load)  # its writes wait until the lost node is named
-        await run_move(made, running, "acd", lost="b")
+        await run_move(nodes, running, "acd", lost="b")
         await running.stop()
         await load.check(sorted(load.live))
-        await made.kill("a")
+        await nodes.kill("a")
         await load.check(sorted(load.live))
 
 
 async def test_a_move_continues_where_it_was_after_a_node_stop(tmp_path: Path) -> None:
-    async with fleet(tmp_path, "rocks") as made:
-        load = await started(made, "ab", 1)
-        await made.change("abc")
-        joining = made.nodes["c"]
+    async with fleet(tmp_path, "rocks") as nodes:
+        load = await start_load(nodes, "ab", 1)
+        await nodes.change("abc")
+        joining = nodes.nodes["c"]
         assert await joining.maintenance.step()
         left = len(joining.service.pending_moves())
-        assert 0 < left < len(made.layout.now.slots_of("c"))
+        assert 0 < left < len(nodes.layout.now.slots_of("c"))
         with pytest.raises(Unavailable, match=f"node c has {left} pending slots"):
-            await check_moved(made.layout, made.connections)
-        await made.stop("c")
+            await check_moved(nodes.layout, nodes.connections)
+        await nodes.stop("c")
         await load.check(sorted(load.live))
-        again = await made.start("c")
+        again = await nodes.start("c")
         assert len(again.service.pending_moves()) == left
-        made.run("c")
-        await made.moved()
-        await check_moved(made.layout, made.connections)
-        await made.settle()
-        await made.cleared()
+        nodes.run("c")
+        await nodes.wait_moved()
+        await check_moved(nodes.layout, nodes.connections)
+        await nodes.settle()
+        await nodes.wait_cleared()
         await load.check(sorted(load.live))
 
 
 async def test_a_layout_settled_too_early_deletes_nothing(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as made:
-        load = await started(made, "ab", 1)
-        before = await made.entries()
-        await made.change("abc")
+    async with fleet(tmp_path) as nodes:
+        load = await start_load(nodes, "ab", 1)
+        before = await nodes.entries()
+        await nodes.change("abc")
         for name in "ab":
-            await made.nodes[name].service.reload()
-        await made.settle()
+            await nodes.nodes[name].service.reload()
+        await nodes.settle()
         for name in "ab":
-            await made.nodes[name].service.reload()
-            await made.nodes[name].maintenance.step()
-            assert made.nodes[name].service.layout.version == 3
-            assert not made.nodes[name].service.state.is_cleared
-            assert (await made.nodes[name].service.status(3)).stats.entries == before[name]
-        made.attempts_max = 2
+            await nodes.nodes[name].service.reload()
+            await nodes.nodes[name].maintenance.step()
+            assert nodes.nodes[name].service.layout.version == 3
+            assert not nodes.nodes[name].service.state.is_cleared
+            assert (await nodes.nodes[name].service.status(3)).stats.entries == before[name]
+        nodes.attempts_max = 2
         with pytest.raises(Unavailable):
-            await (await made.store()).find(sorted(load.live))
+            await (await nodes.store()).find(sorted(load.live))

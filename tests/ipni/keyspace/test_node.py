@@ -22,7 +22,7 @@ JOINING = start_move(FIRST, side("abc").nodes)
 SETTLED = finalize(JOINING)
 
 
-class Told:
+class FixedLayout:
     """A layout set by the test instead of a file."""
 
     def __init__(self, layout: KeyspaceLayout) -> None:
@@ -34,11 +34,13 @@ class Told:
         return self.layout
 
 
-async def opened(name: str, layout: KeyspaceLayout, store: RangedStore | None = None) -> tuple[QueryNodeService, Told]:
-    told = Told(layout)
-    node = QueryNodeService(name, store or RangedMemoryStore(), told)
+async def opened(
+    name: str, layout: KeyspaceLayout, store: RangedStore | None = None
+) -> tuple[QueryNodeService, FixedLayout]:
+    layout_source = FixedLayout(layout)
+    node = QueryNodeService(name, store or RangedMemoryStore(), layout_source)
     await node.open()
-    return node, told
+    return node, layout_source
 
 
 def of(layout: KeyspaceLayout, name: str, count: int = 10) -> list[bytes]:
@@ -47,7 +49,7 @@ def of(layout: KeyspaceLayout, name: str, count: int = 10) -> list[bytes]:
     return [each for each in many("file", 40 * count) if slot_of(each) in own][:count]
 
 
-async def gathered(source: QueryNodeService, node: QueryNodeService, *, limit: int = 1000) -> None:
+async def pull_all(source: QueryNodeService, node: QueryNodeService, *, limit: int = 1000) -> None:
     while left := node.pending_moves():
         slots = [each.slot for each in left if source.name in each.sources]
         if not slots:
@@ -70,8 +72,8 @@ async def test_a_node_answers_only_for_its_own_slots() -> None:
 
 
 async def test_an_older_layout_is_a_conflict_for_every_request() -> None:
-    node, told = await opened("a", FIRST)
-    told.newest = JOINING
+    node, layout_source = await opened("a", FIRST)
+    layout_source.newest = JOINING
     await node.reload()
     hashes = of(FIRST, "a", 1)
     for stale in (
@@ -91,16 +93,16 @@ async def test_an_older_layout_is_a_conflict_for_every_request() -> None:
 
 
 async def test_a_newer_layout_causes_a_node_to_reload_its_own() -> None:
-    node, told = await opened("a", FIRST)
+    node, layout_source = await opened("a", FIRST)
     with pytest.raises(Unavailable, match="has layout 1 and not yet 2"):
         await node.find(2, of(FIRST, "a", 1))
-    told.newest = JOINING
+    layout_source.newest = JOINING
     assert await node.find(2, of(FIRST, "a", 1)) == [()]
 
 
 async def test_a_node_that_cannot_apply_a_layout_keeps_its_own_and_reports_it() -> None:
-    node, told = await opened("c", JOINING)
-    told.newest = SETTLED
+    node, layout_source = await opened("c", JOINING)
+    layout_source.newest = SETTLED
     with pytest.raises(Unavailable, match=r"cannot follow layout 3: .* not been fetched yet"):
         await node.status(3)
     assert (await node.status(2)).left > 0
@@ -144,12 +146,12 @@ async def test_a_joining_node_pulls_its_slots_from_their_owners(limit: int) -> N
         await node.put(1, value(), own, is_durable=False)
         node._membership.newest = JOINING  # type: ignore[attr-defined]
         await node.reload()
-    c, told = await opened("c", JOINING)
+    c, layout_source = await opened("c", JOINING)
     for source in (a, b):
-        await gathered(source, c, limit=limit)
+        await pull_all(source, c, limit=limit)
     assert c.pending_moves() == []
     assert await c.find(2, mine) == [(value(),)] * 20
-    told.newest = SETTLED
+    layout_source.newest = SETTLED
     await c.reload()
     assert await c.find(3, mine) == [(value(),)] * 20
 
@@ -216,33 +218,33 @@ async def test_a_restarted_node_continues_with_its_missing_slots(tmp_path: Path)
 
 async def test_clearing_deletes_slots_of_others_and_only_when_settled() -> None:
     store = RangedMemoryStore()
-    node, told = await opened("a", FIRST, store)
+    node, layout_source = await opened("a", FIRST, store)
     hashes = of(FIRST, "a", 30)
     await node.put(1, value(), hashes, is_durable=False)
     await node.remove(1, ALICE, b"other", is_durable=False)
-    told.newest = JOINING
+    layout_source.newest = JOINING
     await node.reload()
     await node.remove(2, ALICE, b"other", is_durable=False)
     assert await node.clear(2, entries_max=1000) == 0
-    told.newest = SETTLED
+    layout_source.newest = SETTLED
     await node.reload()
-    kept = [each for each in hashes if slot_of(each) in SETTLED.now.slots_of("a")]
-    assert 0 < len(kept) < 30
+    remaining = [each for each in hashes if slot_of(each) in SETTLED.now.slots_of("a")]
+    assert 0 < len(remaining) < 30
     dropped = 0
     while not node.state.is_cleared:
         dropped += await node.clear(3, entries_max=2)
-    assert dropped == 30 - len(kept)
-    assert await node.find(3, kept) == [(value(),)] * len(kept)
-    assert (await node.status(3)).stats.entries == len(kept)
+    assert dropped == 30 - len(remaining)
+    assert await node.find(3, remaining) == [(value(),)] * len(remaining)
+    assert (await node.status(3)).stats.entries == len(remaining)
     assert [key async for key, _ in store.scan(b"keyspace/removed/")] == []
 
 
 async def test_an_abandoned_move_changes_nothing() -> None:
-    node, told = await opened("a", FIRST)
+    node, layout_source = await opened("a", FIRST)
     hashes = of(FIRST, "a", 30)
     await node.put(1, value(), hashes, is_durable=False)
     for layout in (JOINING, revert(JOINING)):
-        told.newest = layout
+        layout_source.newest = layout
         await node.reload()
     await node.clear(3, entries_max=1000)
     assert await node.find(3, hashes) == [(value(),)] * 30

@@ -84,8 +84,8 @@ def test_each_slot_has_as_many_owners_as_replicas_if_there_are_so_many_nodes() -
 
 
 def test_slots_are_shared_out_about_evenly() -> None:
-    made = side("abcdefgh", 1)
-    sizes = [len(made.slots_of(name)) for name in "abcdefgh"]
+    built = side("abcdefgh", 1)
+    sizes = [len(built.slots_of(name)) for name in "abcdefgh"]
     assert sum(sizes) == SLOTS
     assert max(sizes) < 1.5 * SLOTS / 8
 
@@ -147,5 +147,5 @@ def test_a_pull_requests_each_sources_share_and_after_failures_the_others() -> N
 
 
 def test_sources_share_the_work() -> None:
-    asked = [each.sources[0] for each in gains(moving("abc", "abcd", 2), "d")]
-    assert min(asked.count(name) for name in "abc") > len(asked) / 5
+    first_sources = [each.sources[0] for each in gains(moving("abc", "abcd", 2), "d")]
+    assert min(first_sources.count(name) for name in "abc") > len(first_sources) / 5

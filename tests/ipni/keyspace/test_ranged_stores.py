@@ -27,7 +27,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     await opened.close()
 
 
-async def told(store: RangedStore, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, IndexValue]]:
+async def read_all(store: RangedStore, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, IndexValue]]:
     found: list[tuple[bytes, IndexValue]] = []
     while True:
         page = await store.entries(start, end, limit=limit)
@@ -42,7 +42,7 @@ async def told(store: RangedStore, start: bytes, end: bytes, limit: int) -> list
 async def test_the_pages_contain_every_entry_once(store: RangedStore, limit: int) -> None:
     await store.put(value(ALICE), ALL)
     await store.put(value(BOB), ALL[:10])
-    found = await told(store, b"", b"", limit)
+    found = await read_all(store, b"", b"", limit)
     wanted = [(each, value(ALICE)) for each in ALL] + [(each, value(BOB)) for each in ALL[:10]]
     assert sorted(found, key=repr) == sorted(wanted, key=repr)
 
@@ -51,7 +51,7 @@ async def test_a_slot_lists_only_its_own_entries(store: RangedStore) -> None:
     await store.put(value(), ALL)
     for multihash in ALL:
         slot = slot_of(multihash)
-        own = [each for each, _ in await told(store, *bounds(slot), limit=2)]
+        own = [each for each, _ in await read_all(store, *bounds(slot), limit=2)]
         assert sorted(own) == sorted(each for each in ALL if slot_of(each) == slot)
 
 
@@ -59,7 +59,7 @@ async def test_removed_entries_are_not_listed(store: RangedStore) -> None:
     await store.put(value(ALICE), ALL)
     await store.put(value(BOB, metadata=b"of bob"), ALL[:3])
     await store.remove_context(ALICE, b"context")
-    found = await told(store, b"", b"", limit=10)
+    found = await read_all(store, b"", b"", limit=10)
     assert sorted(found) == sorted((each, value(BOB, metadata=b"of bob")) for each in ALL[:3])
 
 
@@ -73,12 +73,14 @@ async def test_dropping_a_slot_affects_no_other(store: RangedStore) -> None:
             assert count <= 3
             dropped += count
     gone = [each for each in ALL if slot_of(each) in doomed]
-    kept = [each for each in ALL if slot_of(each) not in doomed]
+    remaining = [each for each in ALL if slot_of(each) not in doomed]
     assert dropped == 2 * len(gone)
     assert await store.find(gone) == [()] * len(gone)
-    assert await store.find(kept) == [(value(ALICE), value(BOB))] * len(kept)
-    assert await store.find_second([second_digest(each) for each in (*gone, *kept)]) == [None] * len(gone) + kept
-    assert sorted(await store.multihashes(ALICE, b"context", start=b"", limit=1000)) == sorted(kept)
+    assert await store.find(remaining) == [(value(ALICE), value(BOB))] * len(remaining)
+    assert (
+        await store.find_second([second_digest(each) for each in (*gone, *remaining)]) == [None] * len(gone) + remaining
+    )
+    assert sorted(await store.multihashes(ALICE, b"context", start=b"", limit=1000)) == sorted(remaining)
 
 
 async def test_dropped_entries_may_be_put_and_removed_again(store: RangedStore) -> None:
@@ -89,7 +91,7 @@ async def test_dropped_entries_may_be_put_and_removed_again(store: RangedStore) 
     assert await store.find_second([second_digest(ALL[0])]) == [ALL[0]]
     await store.remove_context(ALICE, b"context")
     await store.sweep(10_000)
-    assert await told(store, b"", b"", limit=100) == []
+    assert await read_all(store, b"", b"", limit=100) == []
     assert (await store.find(ALL)) == [()] * len(ALL)
 
 
@@ -97,5 +99,5 @@ async def test_the_last_slot_has_an_end_too(store: RangedStore) -> None:
     last = b"\x12\x20" + b"\xff" * 32
     assert slot_of(last) == SLOTS - 1
     await store.put(value(), [last, sha("x")])
-    assert await told(store, *bounds(SLOTS - 1), limit=5) == [(last, value())]
+    assert await read_all(store, *bounds(SLOTS - 1), limit=5) == [(last, value())]
     assert await store.drop(*bounds(SLOTS - 1), limit=5) == 1

@@ -79,11 +79,11 @@ async def test_a_node_stores_its_state_in_its_folder(tmp_path: Path) -> None:
 
 
 async def test_a_node_does_not_start_with_an_empty_folder_where_it_should_have_data(tmp_path: Path) -> None:
-    async with fleet(tmp_path, "rocks") as made:
-        await made.found("ab", 1)
-        await made.change("abc")
+    async with fleet(tmp_path, "rocks") as nodes:
+        await nodes.create("ab", 1)
+        await nodes.change("abc")
         with pytest.raises(Invalid, match="its store is empty and should have slots already"):
-            await KeyspaceNode.open(replace(made.settings("a"), dir=str(tmp_path / "another")), clock=CLOCK)
+            await KeyspaceNode.open(replace(nodes.settings("a"), dir=str(tmp_path / "another")), clock=CLOCK)
 
 
 async def test_missing_settings_are_reported() -> None:

@@ -21,7 +21,7 @@ from tests.ipni.keyspace.stage import CLOCK, Fleet, fleet
 from tests.ipni.publish.serving import serving
 
 
-class Kept(MemoryIndexStore):
+class PersistentStore(MemoryIndexStore):
     """Rows that outlive the indexer."""
 
     async def close(self) -> None:
@@ -29,8 +29,8 @@ class Kept(MemoryIndexStore):
 
 
 @asynccontextmanager
-async def indexing(made: Fleet, local: IndexStore, *chains: Chain) -> AsyncIterator[IndexerService]:
-    store = await made.ingest_store(local)
+async def indexing(nodes: Fleet, local: IndexStore, *chains: Chain) -> AsyncIterator[IndexerService]:
+    store = await nodes.ingest_store(local)
     indexer = await IndexerService.open(
         store, ChainSources(*chains), settings=replace(SETTINGS, sweep_s=0.01), usage=SetUsage()
     )
@@ -50,10 +50,10 @@ async def test_two_indexers_share_the_query_layer_and_each_finds_its_own(tmp_pat
     second.add(b"1", hashes("second", 30))
     second.add(b"2", hashes("first", 5))
     async with (
-        fleet(tmp_path) as made,
-        _founded(made),
-        indexing(made, Kept(), first) as one,
-        indexing(made, Kept(), second) as two,
+        fleet(tmp_path) as nodes,
+        _first_layout(nodes),
+        indexing(nodes, PersistentStore(), first) as one,
+        indexing(nodes, PersistentStore(), second) as two,
     ):
         await follow(one, first)
         await follow(two, second)
@@ -72,18 +72,18 @@ async def test_two_indexers_share_the_query_layer_and_each_finds_its_own(tmp_pat
 async def test_an_indexer_waits_for_an_unavailable_owner_and_loses_nothing(tmp_path: Path) -> None:
     chain = Chain()
     chain.add(b"1", hashes("1", 20))
-    rows = Kept()
-    async with fleet(tmp_path) as made, _founded(made):
-        async with indexing(made, rows, chain) as indexer:
+    rows = PersistentStore()
+    async with fleet(tmp_path) as nodes, _first_layout(nodes):
+        async with indexing(nodes, rows, chain) as indexer:
             await follow(indexer, chain)
-            await made.stop("b")
+            await nodes.stop("b")
             last = chain.add(b"2", hashes("2", 40))
             await follow(indexer, chain)
             assert not await indexer.is_indexed(last)
             assert await has(indexer, hashes("1", 20)) == [True] * 20
-        await made.start("b")
-        async with indexing(made, rows, chain) as indexer, asyncio.timeout(30):
-            await indexer.announce(chain.announced())
+        await nodes.start("b")
+        async with indexing(nodes, rows, chain) as indexer, asyncio.timeout(30):
+            await indexer.announce(chain.announcement())
             while not await indexer.is_indexed(last):
                 await turn()
             assert await has(indexer, [*hashes("1", 20), *hashes("2", 40)]) == [True] * 60
@@ -95,14 +95,14 @@ async def test_the_front_answers_for_all_indexers_and_ingests_nothing(tmp_path: 
     second.add(b"1", hashes("second", 30))
     second.add(b"2", hashes("first", 5))
     async with AsyncExitStack() as stack:
-        made = await stack.enter_async_context(fleet(tmp_path))
-        await stack.enter_async_context(_founded(made))
-        one = await stack.enter_async_context(indexing(made, Kept(), first))
-        two = await stack.enter_async_context(indexing(made, Kept(), second, late))
+        nodes = await stack.enter_async_context(fleet(tmp_path))
+        await stack.enter_async_context(_first_layout(nodes))
+        one = await stack.enter_async_context(indexing(nodes, PersistentStore(), first))
+        two = await stack.enter_async_context(indexing(nodes, PersistentStore(), second, late))
         urls = [await stack.enter_async_context(serving(finding(each))) for each in (one, two)]
         await follow(one, first)
         await follow(two, second)
-        settings = replace(made.settings(""), indexer_urls=tuple(urls))
+        settings = replace(nodes.settings(""), indexer_urls=tuple(urls))
         opened = await KeyspaceFrontend.open(settings, id="front", clock=CLOCK, random=seeded_random(1))
         stack.push_async_callback(opened.close)
         front = opened.frontend
@@ -128,6 +128,6 @@ def finding(indexer: object) -> ASGIApp:
 
 
 @asynccontextmanager
-async def _founded(made: Fleet) -> AsyncIterator[None]:
-    await made.found("abc", 2)
+async def _first_layout(nodes: Fleet) -> AsyncIterator[None]:
+    await nodes.create("abc", 2)
     yield

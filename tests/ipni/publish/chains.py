@@ -79,12 +79,12 @@ async def multihashes(source: PublisherSource, first: Cid) -> list[list[bytes]]:
     return found
 
 
-async def found(source: PublisherSource) -> dict[bytes, set[bytes]]:
+async def read_context_entries(source: PublisherSource) -> dict[bytes, set[bytes]]:
     """By context the entries an indexer would finally have."""
-    adverts_told = await chain(source)
+    advertisements = await chain(source)
     held: dict[bytes, set[bytes]] = {}
-    for at, ad in enumerate(adverts_told):
-        is_removed = any(later.is_removal and later.context == ad.context for later in adverts_told[at:])
+    for at, ad in enumerate(advertisements):
+        is_removed = any(later.is_removal and later.context == ad.context for later in advertisements[at:])
         if ad.metadata and not is_removed:  # entries that are removed later need not exist any more
             parts = await multihashes(source, ad.entries)
             held.setdefault(ad.context, set()).update(each for part in parts for each in part)

@@ -27,10 +27,10 @@ PATIENCE_S = 20.0
 
 
 @dataclass
-class Ear:
+class IngestDouble:
     """An indexer's ingest endpoint, which records announcements."""
 
-    heard: list[Announcement] = field(default_factory=list)
+    received: list[Announcement] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     statuses: list[int] = field(default_factory=list)
     news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -38,7 +38,7 @@ class Ear:
     async def announce(self, request: Request) -> Response:
         kind = request.headers["content-type"]
         self.kinds.append(kind)
-        self.heard.append(decode_announcement(await request.body(), kind == "application/json"))
+        self.received.append(decode_announcement(await request.body(), kind == "application/json"))
         self.news.set()
         status = self.statuses.pop(0) if self.statuses else 204
         return Response(status_code=204) if status == 204 else PlainTextResponse("not now", status)
@@ -51,8 +51,8 @@ class Ear:
 
 
 @asynccontextmanager
-async def listening(ear: Ear) -> AsyncIterator[str]:
-    async with serving(Starlette(routes=[Route("/announce", ear.announce, methods=["PUT"])])) as url:
+async def served_ingest(ingest: IngestDouble) -> AsyncIterator[str]:
+    async with serving(Starlette(routes=[Route("/announce", ingest.announce, methods=["PUT"])])) as url:
         yield url
 
 
@@ -76,74 +76,82 @@ async def publisher() -> Publisher:
 async def test_an_announcement_contains_the_head_and_its_addresses(
     publisher: Publisher, is_json: bool, kind: str
 ) -> None:
-    ear = Ear()
-    async with listening(ear) as url, announcing(url, is_json=is_json) as announcer:
-        (told,) = await HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock()).announce()
-    assert (told.error, ear.kinds) == (None, [kind])
-    (heard,) = ear.heard
-    assert (heard.head, heard.publisher.id, heard.publisher.addresses) == (publisher.head, KEY.peer_id, (ADDRESS,))
+    ingest = IngestDouble()
+    async with served_ingest(ingest) as url, announcing(url, is_json=is_json) as announcer:
+        (result,) = await HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock()).announce()
+    assert (result.error, ingest.kinds) == (None, [kind])
+    (received,) = ingest.received
+    assert (received.head, received.publisher.id, received.publisher.addresses) == (
+        publisher.head,
+        KEY.peer_id,
+        (ADDRESS,),
+    )
 
 
 async def test_an_announcement_to_a_failing_indexer_is_retried_a_few_times(publisher: Publisher) -> None:
-    ear = Ear(statuses=[503, 500])
-    async with listening(ear) as url, announcing(url) as announcer:
-        herald = HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock())
-        assert [told.error for told in await herald.announce()] == [None]
-        ear.statuses = [503] * 10
-        (told,) = await herald.announce()
-    assert isinstance(told.error, Unavailable)
-    assert len(ear.heard) == 3 + SOON.attempts_max
+    ingest = IngestDouble(statuses=[503, 500])
+    async with served_ingest(ingest) as url, announcing(url) as announcer:
+        announcer_of_head = HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock())
+        assert [result.error for result in await announcer_of_head.announce()] == [None]
+        ingest.statuses = [503] * 10
+        (result,) = await announcer_of_head.announce()
+    assert isinstance(result.error, Unavailable)
+    assert len(ingest.received) == 3 + SOON.attempts_max
 
 
 @pytest.mark.parametrize(("status", "kind"), [(403, Forbidden), (400, Invalid), (302, Invalid)])
 async def test_a_refusal_is_an_answer(publisher: Publisher, status: int, kind: type[Exception]) -> None:
-    ear = Ear(statuses=[status] * 9)
-    async with listening(ear) as url, announcing(url) as announcer:
-        (told,) = await HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock()).announce()
-    assert isinstance(told.error, kind)
-    assert "not now" in str(told.error)
-    assert len(ear.heard) == 1
+    ingest = IngestDouble(statuses=[status] * 9)
+    async with served_ingest(ingest) as url, announcing(url) as announcer:
+        (result,) = await HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock()).announce()
+    assert isinstance(result.error, kind)
+    assert "not now" in str(result.error)
+    assert len(ingest.received) == 1
 
 
 async def test_an_unreachable_indexer_does_not_delay_the_others(publisher: Publisher) -> None:
-    ear = Ear()
-    async with listening(ear) as url, announcing("http://127.0.0.1:1", url) as announcer:
-        away, told = await HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock()).announce()
-    assert isinstance(away.error, Unavailable)
-    assert (told.error, len(ear.heard)) == (None, 1)
+    ingest = IngestDouble()
+    async with served_ingest(ingest) as url, announcing("http://127.0.0.1:1", url) as announcer:
+        unavailable, result = await HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock()).announce()
+    assert isinstance(unavailable.error, Unavailable)
+    assert (result.error, len(ingest.received)) == (None, 1)
 
 
 async def test_every_new_head_is_announced_and_the_first_at_the_start(publisher: Publisher) -> None:
-    ear = Ear()
-    async with listening(ear) as url, announcing(url) as announcer, running(publisher, announcer, repeat_s=3600.0):
-        await ear.wait_for(lambda: len(ear.heard) == 1)
+    ingest = IngestDouble()
+    async with (
+        served_ingest(ingest) as url,
+        announcing(url) as announcer,
+        running(publisher, announcer, repeat_s=3600.0),
+    ):
+        await ingest.wait_for(lambda: len(ingest.received) == 1)
         await publisher.publish(b"b", BITSWAP, hashes("y"))
-        await ear.wait_for(lambda: ear.heard[-1].head == publisher.head)
-    assert [heard.publisher.addresses for heard in ear.heard] == [(ADDRESS,), (ADDRESS,)]
+        await ingest.wait_for(lambda: ingest.received[-1].head == publisher.head)
+    assert [received.publisher.addresses for received in ingest.received] == [(ADDRESS,), (ADDRESS,)]
 
 
 async def test_a_head_is_announced_again_after_a_while(publisher: Publisher) -> None:
-    ear = Ear()
-    async with listening(ear) as url, announcing(url) as announcer, running(publisher, announcer, repeat_s=0.01):
-        await ear.wait_for(lambda: len(ear.heard) >= 3)
-    assert {heard.head for heard in ear.heard} == {publisher.head}
+    ingest = IngestDouble()
+    async with served_ingest(ingest) as url, announcing(url) as announcer, running(publisher, announcer, repeat_s=0.01):
+        await ingest.wait_for(lambda: len(ingest.received) >= 3)
+    assert {received.head for received in ingest.received} == {publisher.head}
 
 
 async def test_an_empty_chain_is_not_announced_until_it_grows() -> None:
-    ear = Ear()
+    ingest = IngestDouble()
     publisher = await Publisher.open(KEY, MemoryChain())
-    async with listening(ear) as url, announcing(url) as announcer:
+    async with served_ingest(ingest) as url, announcing(url) as announcer:
         assert await HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock()).announce() == []
         async with running(publisher, announcer, repeat_s=0.01):
             await publisher.publish(b"a", BITSWAP, hashes("x"))
-            await ear.wait_for(lambda: len(ear.heard) >= 1)
-    assert {heard.head for heard in ear.heard} == {publisher.head}
+            await ingest.wait_for(lambda: len(ingest.received) >= 1)
+    assert {received.head for received in ingest.received} == {publisher.head}
 
 
 @asynccontextmanager
 async def running(publisher: Publisher, announcer: AnnounceClient, *, repeat_s: float) -> AsyncIterator[None]:
-    herald = HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock(), repeat_s=repeat_s)
-    task = asyncio.create_task(herald.run())
+    announcer_of_head = HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock(), repeat_s=repeat_s)
+    task = asyncio.create_task(announcer_of_head.run())
     try:
         yield
     finally:
@@ -179,29 +187,29 @@ async def test_an_announcement_without_an_address_is_refused(publisher: Publishe
 
 async def test_a_head_is_not_announced_twice_in_a_row(publisher: Publisher) -> None:
     """An indexer that may not read the publisher would reject it, and log that, twice."""
-    ear = Ear()
+    ingest = IngestDouble()
     first = publisher.head
-    async with listening(ear) as url, announcing(url) as announcer:
-        herald = HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock())
-        await herald.announce()
-        task = asyncio.create_task(herald.run())
+    async with served_ingest(ingest) as url, announcing(url) as announcer:
+        announcer_of_head = HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock())
+        await announcer_of_head.announce()
+        task = asyncio.create_task(announcer_of_head.run())
         second = await publisher.publish(b"b", BITSWAP, hashes("y"))
-        await ear.wait_for(lambda: any(each.head == second for each in ear.heard))
+        await ingest.wait_for(lambda: any(each.head == second for each in ingest.received))
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-    assert [each.head for each in ear.heard] == [first, second]
+    assert [each.head for each in ingest.received] == [first, second]
 
 
 async def test_a_head_an_indexer_rejected_is_announced_again(publisher: Publisher) -> None:
-    ear = Ear(statuses=[403])
-    async with listening(ear) as url, announcing(url) as announcer:
-        herald = HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock())
-        (told,) = await herald.announce()
-        assert told.error is not None
-        task = asyncio.create_task(herald.run())
-        await ear.wait_for(lambda: len(ear.heard) == 2)
+    ingest = IngestDouble(statuses=[403])
+    async with served_ingest(ingest) as url, announcing(url) as announcer:
+        announcer_of_head = HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock())
+        (result,) = await announcer_of_head.announce()
+        assert result.error is not None
+        task = asyncio.create_task(announcer_of_head.run())
+        await ingest.wait_for(lambda: len(ingest.received) == 2)
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-    assert {each.head for each in ear.heard} == {publisher.head}
+    assert {each.head for each in ingest.received} == {publisher.head}

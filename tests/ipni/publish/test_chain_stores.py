@@ -28,7 +28,7 @@ def link(text: str, context: bytes, *entries: Cid, is_removed: bool = False, mul
     return ChainLink(name(text), text.encode(), published, entries, is_removed)
 
 
-async def staged(store: ChainStore, *texts: str) -> list[Cid]:
+async def stage_all(store: ChainStore, *texts: str) -> list[Cid]:
     for text in texts:
         await store.stage(name(text), text.encode())
     return [name(text) for text in texts]
@@ -42,7 +42,7 @@ async def test_a_new_chain_is_empty(store: ChainStore) -> None:
 
 
 async def test_the_last_of_what_is_appended_is_the_head(store: ChainStore) -> None:
-    (chunk,) = await staged(store, "chunk")
+    (chunk,) = await stage_all(store, "chunk")
     await store.append([link("one", b"a", chunk, multihashes=7), link("two", b"b")])
     assert await store.head() == name("two")
     assert [await store.block(name(text)) for text in ("one", "two", "chunk")] == [b"one", b"two", b"chunk"]
@@ -65,7 +65,7 @@ async def test_offers_are_found_by_context_prefix(store: ChainStore) -> None:
 
 
 async def test_a_sweep_takes_so_many_blocks_and_never_one_that_is_needed(store: ChainStore) -> None:
-    shared, own, more, orphan = await staged(store, "shared", "own", "more", "orphan")
+    shared, own, more, orphan = await stage_all(store, "shared", "own", "more", "orphan")
     await store.append([link("one", b"a", shared, own), link("two", b"b", shared), link("three", b"a", more)])
     assert (await store.sweep(10), await store.block(orphan)) == (1, None)
     await store.append([link("four", b"a", is_removed=True)])
@@ -76,9 +76,9 @@ async def test_a_sweep_takes_so_many_blocks_and_never_one_that_is_needed(store: 
 
 
 async def test_a_context_may_be_offered_again_after_it_was_over(store: ChainStore) -> None:
-    (first,) = await staged(store, "first")
+    (first,) = await stage_all(store, "first")
     await store.append([link("one", b"a", first), link("two", b"a", is_removed=True)])
-    await staged(store, "first")
+    await stage_all(store, "first")
     await store.append([link("three", b"a", first)])
     assert await store.sweep(10) == 0
     assert await store.block(first) == b"first"

@@ -9,9 +9,9 @@ from argosy.ipni.model import METADATA_BYTES_MAX
 
 @pytest.mark.parametrize("label", [Label("github.com/a/b", "0123abcd"), Label("späte Fähre"), Label("")])
 def test_a_label_is_decoded_among_other_protocols(label: Label) -> None:
-    told = metadata.join(encode_label(label), metadata.http(), metadata.bitswap())
-    assert decode_label(told) == label
-    assert [name for name, _ in metadata.protocols(told)] == [
+    encoded = metadata.join(encode_label(label), metadata.http(), metadata.bitswap())
+    assert decode_label(encoded) == label
+    assert [name for name, _ in metadata.protocols(encoded)] == [
         "transport-bitswap",
         "transport-ipfs-gateway-http",
         "transport-0x3a7605",
@@ -19,9 +19,9 @@ def test_a_label_is_decoded_among_other_protocols(label: Label) -> None:
 
 
 def test_a_label_fits_whatever_it_names() -> None:
-    told = metadata.join(metadata.http(), encode_label(Label("ä" * 2000 + "\udcff", "v" * 2000)))
-    assert len(told) <= METADATA_BYTES_MAX
-    found = decode_label(told)
+    encoded = metadata.join(metadata.http(), encode_label(Label("ä" * 2000 + "\udcff", "v" * 2000)))
+    assert len(encoded) <= METADATA_BYTES_MAX
+    found = decode_label(encoded)
     assert found is not None
     assert (set(found.name), set(found.version)) == ({"ä"}, {"v"})
 

@@ -24,7 +24,7 @@ from argosy.ipni.publish.files import (
 )
 from argosy.ipni.publish.ports import context_prefix
 from argosy.ipni.publish.publisher import Publisher
-from tests.ipni.publish.chains import HTTP, KEY, chain, found, reading
+from tests.ipni.publish.chains import HTTP, KEY, chain, read_context_entries, reading
 
 
 def multihash(content: bytes) -> bytes:
@@ -33,11 +33,11 @@ def multihash(content: bytes) -> bytes:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "tree"
-    (made / "inner").mkdir(parents=True)
-    (made / "a.txt").write_bytes(b"alpha")
-    (made / "inner" / "b.bin").write_bytes(b"beta" * 50_000)
-    return made
+    created = tmp_path / "tree"
+    (created / "inner").mkdir(parents=True)
+    (created / "a.txt").write_bytes(b"alpha")
+    (created / "inner" / "b.bin").write_bytes(b"beta" * 50_000)
+    return created
 
 
 @pytest.fixture
@@ -49,7 +49,9 @@ async def test_a_folder_becomes_one_context_with_all_its_files(folder: Path, pub
     events: list[Event] = []
     (published,) = await publish_paths([folder], publisher, progress=events.append)
     async with reading(publisher) as source:
-        assert await found(source) == {published.context: {multihash(b"alpha"), multihash(b"beta" * 50_000)}}
+        assert await read_context_entries(source) == {
+            published.context: {multihash(b"alpha"), multihash(b"beta" * 50_000)}
+        }
         assert [ad.metadata for ad in await chain(source)] == [HTTP]
     assert published == PublishedPath(folder, published.context, publisher.head, 2, 200_005)
     assert events == [FileHashed(folder / "a.txt", 5), FileHashed(folder / "inner" / "b.bin", 200_000), published]
@@ -68,7 +70,9 @@ async def test_changed_files_replace_the_earlier_advertisement(folder: Path, pub
     (folder / "a.txt").write_bytes(b"another")
     (after,) = await publish_paths([folder], publisher)
     async with reading(publisher) as source:
-        assert await found(source) == {after.context: {multihash(b"another"), multihash(b"beta" * 50_000)}}
+        assert await read_context_entries(source) == {
+            after.context: {multihash(b"another"), multihash(b"beta" * 50_000)}
+        }
     assert before.context != after.context
 
 
@@ -95,10 +99,10 @@ async def test_paths_are_withdrawn_even_when_they_no_longer_exist(folder: Path, 
 
 async def test_files_that_are_only_named_claim_no_way_to_be_had(folder: Path, publisher: Publisher) -> None:
     (published,) = await publish_paths([folder], publisher, metadata=label_metadata)
-    (published,) = await publisher.list_contexts()
-    assert [name for name, _ in metadatas.protocols(published.metadata) if name in metadatas.NAMES.values()] == []
-    assert decode_label(published.metadata) == Label(name_of(folder))
-    assert (published.context, published.ad) == (published.context, published.ad)
+    (offer,) = await publisher.list_contexts()
+    assert [name for name, _ in metadatas.protocols(offer.metadata) if name in metadatas.NAMES.values()] == []
+    assert decode_label(offer.metadata) == Label(name_of(folder))
+    assert (offer.context, offer.ad) == (published.context, published.ad)
 
 
 async def test_new_metadata_is_published_for_unchanged_files(folder: Path, publisher: Publisher) -> None:
@@ -107,7 +111,7 @@ async def test_new_metadata_is_published_for_unchanged_files(folder: Path, publi
     assert again.ad == publisher.head
     async with reading(publisher) as source:
         assert [ad.metadata for ad in await chain(source)] == [label_metadata(folder), HTTP]
-        assert await found(source) == {again.context: {multihash(b"alpha"), multihash(b"beta" * 50_000)}}
+        assert await read_context_entries(source) == {again.context: {multihash(b"alpha"), multihash(b"beta" * 50_000)}}
 
 
 async def test_links_outside_the_folder_are_not_followed_and_special_files_are_reported(
@@ -122,7 +126,7 @@ async def test_links_outside_the_folder_are_not_followed_and_special_files_are_r
     events: list[Event] = []
     (published,) = await publish_paths([folder], publisher, progress=events.append)
     async with reading(publisher) as source:
-        assert multihash(b"secret") not in (await found(source))[published.context]
+        assert multihash(b"secret") not in (await read_context_entries(source))[published.context]
     skipped = {event.path.name: event.reason for event in events if isinstance(event, FileSkipped)}
     assert skipped.keys() == {"out", "loop", "dead", "pipe"}
     assert "outside of the published path" in skipped["out"]
@@ -159,8 +163,8 @@ def test_folders_of_one_name_have_different_names_for_publishing(tmp_path: Path)
 
 def test_a_key_is_created_once_and_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "publisher.key"
-    made = open_key(path)
-    assert open_key(path).peer_id == made.peer_id
+    created = open_key(path)
+    assert open_key(path).peer_id == created.peer_id
     assert path.stat().st_mode & 0o777 == 0o600
     assert [each.name for each in path.parent.iterdir()] == ["publisher.key"]
     path.write_text("nonsense")

@@ -24,9 +24,9 @@ from tests.ipni.publish.chains import (
     KEY,
     chain,
     chain_of,
-    found,
     hashes,
     multihashes,
+    read_context_entries,
     reading,
 )
 
@@ -65,13 +65,13 @@ async def test_a_removal_a_metadata_update_and_new_addresses_are_advertised_in_o
     await publisher.update_addresses(["/ip4/203.0.113.9/tcp/1"])
     await publisher.remove(b"a")
     async with reading(publisher) as source:
-        told = [
+        adverts_read = [
             (ad.context, ad.metadata, ad.entries == NO_ENTRIES, ad.is_removal, ad.addresses)
             for ad in await chain(source)
         ]
-        assert await found(source) == {b"b": {*hashes("y")}}
+        assert await read_context_entries(source) == {b"b": {*hashes("y")}}
     moved = ("/ip4/203.0.113.9/tcp/1",)
-    assert told[2:] == [
+    assert adverts_read[2:] == [
         (b"b", HTTP, True, False, ADDRESSES),
         (b"", b"", True, False, moved),
         (b"a", b"", True, True, moved),
@@ -122,13 +122,13 @@ async def test_extended_providers_sign_for_themselves_and_the_publisher_is_named
 
 
 @pytest.mark.parametrize(
-    ("context", "metadata", "said"),
+    ("context", "metadata", "message"),
     [(b"c" * 65, BITSWAP, "a context of 65 bytes"), (b"c", b"m" * 1025, "metadata of 1025"), (b"c", b"", "metadata")],
 )
 async def test_values_the_protocol_forbids_are_rejected_before_anything_is_stored(
-    publisher: Publisher, context: bytes, metadata: bytes, said: str
+    publisher: Publisher, context: bytes, metadata: bytes, message: str
 ) -> None:
-    with pytest.raises(Invalid, match=said):
+    with pytest.raises(Invalid, match=message):
         await publisher.publish(context, metadata, hashes("x"))
     assert publisher.head is None
 
@@ -150,7 +150,7 @@ async def test_the_chain_continues_after_a_restart(tmp_path: Path) -> None:
         await publisher.publish(b"b", BITSWAP, hashes("y"))
         async with reading(publisher) as source:
             assert [ad.previous for ad in await chain(source)] == [None, first]
-            assert await found(source) == {b"a": {*hashes("x")}, b"b": {*hashes("y")}}
+            assert await read_context_entries(source) == {b"a": {*hashes("x")}, b"b": {*hashes("y")}}
 
 
 async def test_a_chain_is_not_continued_with_another_key(tmp_path: Path) -> None:
@@ -205,9 +205,9 @@ async def test_a_context_with_very_many_chunks_becomes_several_advertisements(
     words = hashes(*range(14))
     await publisher.publish(b"big", BITSWAP, words)
     async with reading(publisher) as source:
-        told = [len(await multihashes(source, ad.entries)) for ad in await chain(source)]
-        assert await found(source) == {b"big": set(words)}
-    assert told == [2, 2, 1]
+        adverts_read = [len(await multihashes(source, ad.entries)) for ad in await chain(source)]
+        assert await read_context_entries(source) == {b"big": set(words)}
+    assert adverts_read == [2, 2, 1]
     published = await publisher.find_context(b"big")
     assert published is not None
     assert (published.multihashes, published.ad) == (14, publisher.head)
@@ -221,7 +221,7 @@ async def test_multihashes_may_come_from_a_generator(publisher: Publisher) -> No
 
     await publisher.publish(b"a", BITSWAP, made())
     async with reading(publisher) as source:
-        assert await found(source) == {b"a": set(hashes(*range(4)))}
+        assert await read_context_entries(source) == {b"a": set(hashes(*range(4)))}
 
 
 async def test_concurrent_changes_are_serialised(publisher: Publisher) -> None:

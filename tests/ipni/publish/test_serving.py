@@ -62,10 +62,10 @@ async def test_large_blocks_are_packed_for_those_who_take_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "status", "said"),
+    ("path", "status", "message"),
     [(f"{BASE}/bafkreehdwdcefgh4dqkjv67uzcmw7oje", 404, "has no block"), (f"{BASE}/nonsense", 400, "is not a CID")],
 )
-async def test_a_missing_block_is_an_error_in_plain_text(path: str, status: int, said: str) -> None:
+async def test_a_missing_block_is_an_error_in_plain_text(path: str, status: int, message: str) -> None:
     publisher = await Publisher.open(KEY, MemoryChain())
     async with (
         serving(publisher_app(publisher)) as url,
@@ -73,4 +73,4 @@ async def test_a_missing_block_is_an_error_in_plain_text(path: str, status: int,
         client.get(path) as answer,
     ):
         assert (answer.status, answer.content_type) == (status, "text/plain")
-        assert said in await answer.text()
+        assert message in await answer.text()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from argosy.ipni.publish.backends.sqlite import SqliteChain
 from argosy.ipni.publish.publisher import Publisher
-from tests.ipni.publish.chains import BITSWAP, KEY, chain, found, hashes, reading
+from tests.ipni.publish.chains import BITSWAP, KEY, chain, hashes, read_context_entries, reading
 
 PUBLISHING = """
 import asyncio, sys
@@ -30,7 +30,7 @@ asyncio.run(main())
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def killed(path: Path) -> tuple[int, str]:
+def run_until_killed(path: Path) -> tuple[int, str]:
     """Runs a publisher and kills it at a random moment; returns its last report, a version and its head."""
     command = [sys.executable, "-c", PUBLISHING, str(path)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
@@ -44,18 +44,18 @@ def killed(path: Path) -> tuple[int, str]:
 
 async def test_a_killed_publisher_continues_where_it_stopped(tmp_path: Path) -> None:
     path = tmp_path / "chain.db"
-    number, head = killed(path)
+    number, head = run_until_killed(path)
     store = await SqliteChain.open(path)
     try:
         publisher = await Publisher.open(KEY, store, chunk_multihashes=4)
         (published,) = await publisher.list_contexts()
-        kept = int(published.context[1:])
+        version = int(published.context[1:])
         async with reading(publisher) as source:
-            told = await chain(source)  # which follows every link to the first advertisement
-            assert await found(source) == {published.context: set(hashes(*range(kept, kept + 40)))}
-            assert len(told) == 2 * kept + 1
-        assert number <= kept <= number + 1
-        assert kept > number or str(publisher.head) == head
+            adverts = await chain(source)  # which follows every link to the first advertisement
+            assert await read_context_entries(source) == {published.context: set(hashes(*range(version, version + 40)))}
+            assert len(adverts) == 2 * version + 1
+        assert number <= version <= number + 1
+        assert version > number or str(publisher.head) == head
         await publisher.publish(b"after", BITSWAP, hashes("after"), supersedes=[published.context])
         assert await store.sweep(1000) == 0  # nothing is left of the interrupted step
     finally:

@@ -47,14 +47,14 @@ async def test_a_folder_is_found_by_its_content_and_deleted_files_are_not(tmp_pa
         serving(publisher_app(publisher)) as url,
     ):
         announcer = AnnounceClient([indexer_url], clock=SystemClock(), random=seeded_random(1))
-        herald = HeadAnnouncer(publisher, announcer, [multiaddr.from_url(url)], clock=SystemClock())
+        head_announcer = HeadAnnouncer(publisher, announcer, [multiaddr.from_url(url)], clock=SystemClock())
         try:
             await publish_paths([folder], publisher)
-            await settled(herald, indexer)
+            await announce_and_wait(head_announcer, indexer)
             assert await holders(indexer, b"stays", b"goes", b"comes") == [[KEY.peer_id], [KEY.peer_id], []]
             (folder / "b").write_bytes(b"comes")
             await publish_paths([folder], publisher)
-            await settled(herald, indexer)
+            await announce_and_wait(head_announcer, indexer)
             assert await holders(indexer, b"stays", b"goes", b"comes") == [[KEY.peer_id], [], [KEY.peer_id]]
             assert indexer.provider(KEY.peer_id).last_ad == publisher.head
         finally:
@@ -63,15 +63,15 @@ async def test_a_folder_is_found_by_its_content_and_deleted_files_are_not(tmp_pa
             await sources.close()
 
 
-async def settled(herald: HeadAnnouncer, indexer: IndexerService) -> None:
-    assert [told.error for told in await herald.announce()] == [None]
+async def announce_and_wait(head_announcer: HeadAnnouncer, indexer: IndexerService) -> None:
+    assert [result.error for result in await head_announcer.announce()] == [None]
     async with asyncio.timeout(PATIENCE_S):
         await indexer.wait_idle(KEY.peer_id)
 
 
 async def holders(indexer: IndexerService, *contents: bytes) -> list[list[str]]:
-    asked = [wrap(SHA2_256, sha256(content).digest()) for content in contents]
-    found = await indexer.find(asked)
+    multihashes_of_files = [wrap(SHA2_256, sha256(content).digest()) for content in contents]
+    found = await indexer.find(multihashes_of_files)
     assert {result.provider for results in found for result in results} <= {Peer(KEY.peer_id, ADDRESSES)}
     assert {result.metadata for results in found for result in results} <= {HTTP}
     return [[result.provider.id for result in results] for results in found]

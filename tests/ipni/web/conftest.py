@@ -9,8 +9,8 @@ from starlette.types import ASGIApp
 from argosy.base.clock import SystemClock
 from argosy.base.metrics import Metrics
 from argosy.ipni.web.app import indexer_app
+from tests.ipni.web.builders import A
 from tests.ipni.web.double import IndexerDouble
-from tests.ipni.web.making import A
 
 TOKEN = "the-admin-token"
 
@@ -31,16 +31,18 @@ def app(indexer: IndexerDouble, metrics: Metrics) -> ASGIApp:
 
 
 @pytest.fixture
-async def asking(app: ASGIApp) -> AsyncIterator[httpx.AsyncClient]:
+async def client(app: ASGIApp) -> AsyncIterator[httpx.AsyncClient]:
     """A client without the token."""
     transport = httpx.ASGITransport(app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://test", headers={"accept": "*/*"}) as made:
-        yield made
+    async with httpx.AsyncClient(transport=transport, base_url="http://test", headers={"accept": "*/*"}) as http_client:
+        yield http_client
 
 
 @pytest.fixture
 async def operator(app: ASGIApp) -> AsyncIterator[httpx.AsyncClient]:
     """A client with the token."""
     headers = {"authorization": f"Bearer {TOKEN}"}
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test", headers=headers) as made:
-        yield made
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url="http://test", headers=headers
+    ) as http_client:
+        yield http_client

@@ -21,7 +21,7 @@ class IndexerDouble:
         self.statuses: dict[str, object] = {}
         self.indexed: set[Cid] = set()
         self.allow_list: dict[str, str] | None = {}
-        self.wished: list[str] = []
+        self.preferred: list[str] = []
         self.forbidden: set[str] = set()
         self.running: list[str] = []
         self.counted: dict[str, tuple[int, float, int]] = {}
@@ -126,7 +126,7 @@ class IndexerDouble:
 
     def preferred_publishers(self) -> Sequence[str]:
         self._assigned()
-        return self.wished
+        return self.preferred
 
     def allow(self, peer: str) -> None:
         self.forbidden.discard(peer)

@@ -11,8 +11,8 @@ from argosy.base import logs
 from argosy.base.metrics import Metrics
 from argosy.ipni.model import Provider
 from argosy.ipni.web.admin import admin_app
+from tests.ipni.web.builders import AD, A, B, C
 from tests.ipni.web.double import IndexerDouble
-from tests.ipni.web.making import AD, A, B, C
 
 ROUTES = [
     ("PUT", "/freeze"),
@@ -40,9 +40,9 @@ ROUTES = [
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
-async def test_requests_without_the_token_are_rejected(asking: httpx.AsyncClient, method: str, path: str) -> None:
+async def test_requests_without_the_token_are_rejected(client: httpx.AsyncClient, method: str, path: str) -> None:
     for headers in ({}, {"authorization": "Bearer wrong"}):
-        answer = await asking.request(method, path, headers=headers)
+        answer = await client.request(method, path, headers=headers)
         assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
 
 
@@ -54,16 +54,16 @@ async def test_a_wrong_method_gets_the_allowed_one(operator: httpx.AsyncClient, 
 
 async def test_without_a_configured_token_the_surface_is_closed(indexer: IndexerDouble, metrics: Metrics) -> None:
     transport = httpx.ASGITransport(admin_app(indexer, metrics=metrics))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as asking:
-        assert (await asking.get("/status")).status_code == 403
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        assert (await client.get("/status")).status_code == 403
 
 
 async def test_in_a_private_network_the_clients_of_the_original_need_no_token(
     indexer: IndexerDouble, metrics: Metrics
 ) -> None:
     transport = httpx.ASGITransport(admin_app(indexer, metrics=metrics, is_private_network=True))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as asking:
-        assert (await asking.get("/status")).json() == {"Frozen": False, "ID": A, "Usage": 12.5}
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        assert (await client.get("/status")).json() == {"Frozen": False, "ID": A, "Usage": 12.5}
 
 
 async def test_freezing(operator: httpx.AsyncClient, indexer: IndexerDouble) -> None:
@@ -184,7 +184,7 @@ async def test_a_handoff_is_from_a_url(operator: httpx.AsyncClient) -> None:
 
 async def test_publishers_that_are_preferred_are_listed(operator: httpx.AsyncClient, indexer: IndexerDouble) -> None:
     assert (await operator.get("/ingest/preferred")).status_code == 204
-    indexer.wished = [B]
+    indexer.preferred = [B]
     assert (await operator.get("/ingest/preferred")).json() == [B]
 
 
@@ -208,8 +208,10 @@ async def test_telemetry_is_returned_once_under_readable_names(
     assert one.json() == {"Count": 10, "Elapsed": 500_000_000, "Samples": 1}
     assert (await operator.get(f"/telemetry/providers/{A}")).status_code == 204
     indexer.counted = {B: (1, 0.5, 1)}
-    told = (await operator.get("/telemetry/providers")).json()
-    assert told == {B: {"Count": 21, "Elapsed": 2_000_000_000, "Samples": 3}}, "uncollected telemetry is still returned"
+    telemetry = (await operator.get("/telemetry/providers")).json()
+    assert telemetry == {B: {"Count": 21, "Elapsed": 2_000_000_000, "Samples": 3}}, (
+        "uncollected telemetry is still returned"
+    )
     assert (await operator.get("/telemetry/providers")).status_code == 204
 
 
@@ -240,8 +242,8 @@ async def test_a_wrong_level_or_pattern_is_refused(operator: httpx.AsyncClient, 
     assert (await operator.post(f"/config/log/level?{query}")).status_code == status
 
 
-async def test_metrics_are_shown(operator: httpx.AsyncClient, asking: httpx.AsyncClient) -> None:
-    await asking.get("/", params={"q": str(AD)})
+async def test_metrics_are_shown(operator: httpx.AsyncClient, client: httpx.AsyncClient) -> None:
+    await client.get("/", params={"q": str(AD)})
     answer = await operator.get("/metrics/")
     assert answer.headers["content-type"].startswith("text/plain")
     assert 'argosy_ipni_find_seconds_count{found="no",surface="page"} 1.0' in answer.text

@@ -13,7 +13,7 @@ from argosy.ipni.web.lookup_params import (
     multihash_of_text,
     second_hash,
 )
-from tests.ipni.web.making import CONTENT
+from tests.ipni.web.builders import CONTENT
 
 
 @pytest.mark.parametrize(
@@ -53,9 +53,9 @@ def test_content_is_named_by_cids_of_any_codec_and_by_its_multihash() -> None:
 
 
 def test_hexadecimal_that_also_reads_as_base58_is_not_mistaken() -> None:
-    made = multihash.wrap(0x1B, b"\x11" * 28)
-    assert set(made.hex()) <= set("123456789abcdef"), "it has no 0, which base58 lacks"
-    assert multihash_of_text(made.hex()) == made
+    unusual = multihash.wrap(0x1B, b"\x11" * 28)
+    assert set(unusual.hex()) <= set("123456789abcdef"), "it has no 0, which base58 lacks"
+    assert multihash_of_text(unusual.hex()) == unusual
 
 
 @pytest.mark.parametrize("text", ["", "0", "zz!", "12", "1220ab", "é", "9" * 600])

@@ -10,7 +10,7 @@ from argosy.base.errors import Invalid
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.model import ContextSet, ExtendedPeer, ExtendedProviders, Peer, Provider
 from argosy.ipni.web import providers_json
-from tests.ipni.web.making import AD, A, B, C
+from tests.ipni.web.builders import AD, A, B, C
 
 BITSWAP = b"\x80\x12"
 HTTP = "/dns4/example.org/tcp/443/https"
@@ -94,7 +94,7 @@ def test_a_provider_is_written_with_the_protocol_keys() -> None:
 
 
 def test_the_original_is_read_which_has_no_twin_and_any_case_of_keys() -> None:
-    told = {
+    text = {
         "addrinfo": {"id": A, "addrs": None},
         "LASTADVERTISEMENT": {"/": str(AD)},
         "LastAdvertisementTime": "2026-01-02T04:03:05.123456789+01:00",
@@ -102,14 +102,14 @@ def test_the_original_is_read_which_has_no_twin_and_any_case_of_keys() -> None:
             "Contextual": [{"ContextID": "ctx", "Providers": [{"ID": B, "Addrs": [HTTP]}], "Metadatas": None}]
         },
     }
-    provider = providers_json.decode_provider(json.dumps(told).encode())
+    provider = providers_json.decode_provider(json.dumps(text).encode())
     assert (provider.id, provider.addresses, provider.publisher, provider.last_ad) == (A, (), None, AD)
     assert int(provider.last_ad_at) == 1767322985
     assert provider.extended.contexts == {b"ctx": ContextSet((ExtendedPeer(B, (HTTP,)),))}
 
 
 @pytest.mark.parametrize(
-    "told",
+    "text",
     [
         "",
         "3",
@@ -122,6 +122,6 @@ def test_the_original_is_read_which_has_no_twin_and_any_case_of_keys() -> None:
         '{"AddrInfo":{"ID":"x"},"ExtendedProviders":{"Providers":[],"Metadatas":["?"]}}',
     ],
 )
-def test_an_invalid_provider_is_rejected(told: str) -> None:
+def test_an_invalid_provider_is_rejected(text: str) -> None:
     with pytest.raises(Invalid):
-        providers_json.decode_provider(told.encode())
+        providers_json.decode_provider(text.encode())

@@ -11,7 +11,7 @@ from argosy.base.errors import Invalid
 from argosy.ipni.formats import multihash
 from argosy.ipni.model import Peer, ProviderResult
 from argosy.ipni.web import results
-from tests.ipni.web.making import CONTENT, A, B, result
+from tests.ipni.web.builders import CONTENT, A, B, result
 
 PEERS = st.builds(Peer, st.text(min_size=1), st.lists(st.text(), max_size=3).map(tuple))
 RESULTS = st.builds(ProviderResult, st.binary(max_size=64), st.binary(max_size=64), PEERS)
@@ -23,8 +23,8 @@ def text(data: bytes) -> str:
 
 def test_a_document_has_the_keys_and_the_padded_base64_that_clients_read() -> None:
     place = "/ip4/192.0.2.1/tcp/1"
-    made = json.loads(results.encode_json([(CONTENT, [result(A, b"ctx-1", b"\x80\x12", place)])]))
-    assert made == {
+    encoded = json.loads(results.encode_json([(CONTENT, [result(A, b"ctx-1", b"\x80\x12", place)])]))
+    assert encoded == {
         "MultihashResults": [
             {
                 "Multihash": text(CONTENT),
@@ -38,8 +38,8 @@ def test_a_document_has_the_keys_and_the_padded_base64_that_clients_read() -> No
 
 def test_a_multihash_without_results_is_not_in_the_document() -> None:
     other = multihash.of(b"other")
-    made = results.encode_json([(other, ()), (CONTENT, [result()])])
-    assert [multihash for multihash, _ in results.decode_json(made)] == [CONTENT]
+    encoded = results.encode_json([(other, ()), (CONTENT, [result()])])
+    assert [multihash for multihash, _ in results.decode_json(encoded)] == [CONTENT]
 
 
 @settings(max_examples=50, deadline=None)
@@ -50,11 +50,11 @@ def test_a_document_is_read_as_it_was_written(found: list[tuple[bytes, list[Prov
 
 @settings(max_examples=50, deadline=None)
 @given(RESULTS)
-def test_a_line_is_one_line_and_is_read_as_it_was_written(made: ProviderResult) -> None:
-    line = results.encode_line(made)
+def test_a_line_is_one_line_and_is_read_as_it_was_written(encoded: ProviderResult) -> None:
+    line = results.encode_line(encoded)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
-    assert results.decode_line(line) == made
+    assert results.decode_line(line) == encoded
 
 
 @settings(max_examples=50, deadline=None)
@@ -68,8 +68,8 @@ def test_nulls_written_by_go_are_read_as_empty() -> None:
     line = json.dumps({"ContextID": None, "Metadata": None, "Provider": {"ID": B, "Addrs": None}}).encode()
     assert results.decode_line(line) == ProviderResult(b"", b"", Peer(B))
     assert results.decode_json(b'{"MultihashResults":null}') == []
-    nobody = b'{"MultihashResults":[{"Multihash":"EiA=","ProviderResults":null}]}'
-    assert results.decode_json(nobody) == [(b"\x12 ", ())]
+    without_providers = b'{"MultihashResults":[{"Multihash":"EiA=","ProviderResults":null}]}'
+    assert results.decode_json(without_providers) == [(b"\x12 ", ())]
 
 
 def test_records_without_a_provider_are_dropped_and_the_others_stay() -> None:

@@ -8,7 +8,7 @@ from argosy.base.errors import Invalid
 from argosy.ipni.formats import cid, metadata
 from argosy.ipni.model import Peer, ProviderResult
 from argosy.ipni.web.routing import FILTER_NAMES_MAX, Filters, RoutingRecord, encode_record, encode_records, records
-from tests.ipni.web.making import A, B, C, result
+from tests.ipni.web.builders import A, B, C, result
 
 TCP, WSS = "/ip4/192.0.2.1/tcp/4001", "/dns4/example.org/tcp/443/wss"
 HTTPS, QUIC = "/dns4/example.org/tcp/443/https", "/ip4/192.0.2.1/udp/4001/quic-v1"
@@ -53,8 +53,8 @@ def test_the_zero_that_one_publisher_writes_after_http_is_no_protocol() -> None:
 
 def test_records_that_differ_only_by_context_appear_once() -> None:
     found = [result(A, b"1"), result(A, b"2"), result(B, b"1"), result(A, b"1", metadata.http())]
-    told = [(record.id, record.protocols) for record in records(found)]
-    assert told == [(A, (BITSWAP,)), (B, (BITSWAP,)), (A, (HTTP,))]
+    protocols_by_id = [(record.id, record.protocols) for record in records(found)]
+    assert protocols_by_id == [(A, (BITSWAP,)), (B, (BITSWAP,)), (A, (HTTP,))]
 
 
 def test_no_records_are_an_empty_list() -> None:

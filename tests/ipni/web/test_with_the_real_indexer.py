@@ -32,7 +32,7 @@ from argosy.ipni.sync.client import HttpSources
 from argosy.ipni.web import results
 from argosy.ipni.web.app import admin_app, find_app, indexer_app, ingest_app
 from tests.ipni.publish.serving import serving
-from tests.ipni.web.making import KEYS, A, B
+from tests.ipni.web.builders import KEYS, A, B
 from tests.ipni.web.wire import served
 
 TOKEN = "the-admin-token"
@@ -100,8 +100,8 @@ async def publishing() -> AsyncIterator[tuple[Publisher, Peer]]:
 
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
-    async with staged(tmp_path / "one") as made:
-        yield made
+    async with staged(tmp_path / "one") as setup:
+        yield setup
 
 
 async def test_announced_content_is_found_by_every_lookup_and_removed_content_is_not(stage: Stage) -> None:
@@ -135,8 +135,8 @@ async def test_a_private_lookup_is_answered_and_samples_are_of_the_context(stage
     [(_, [encrypted])] = results.decode_encrypted_json((await stage.get(f"/encrypted/multihash/{base58(second)}"))[1])
     key = privacy.decrypt_value_key(encrypted, CONTENT[3])
     assert privacy.split_value_key(key) == (A, CONTEXT)
-    told = json.loads((await stage.get(f"/metadata/{base58(privacy.value_key_hash(key))}"))[1])
-    assert privacy.decrypt_metadata(b64decode(told["EncryptedMetadata"]), key) == metadata.http()
+    metadata_fields = json.loads((await stage.get(f"/metadata/{base58(privacy.value_key_hash(key))}"))[1])
+    assert privacy.decrypt_metadata(b64decode(metadata_fields["EncryptedMetadata"]), key) == metadata.http()
     path = f"/ipni/v0/sample/{A}/{urlsafe_b64encode(CONTEXT).decode()}?max=5&beacon=0102"
     status, sampled = await stage.get(path)
     assert status == 200

@@ -27,14 +27,14 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 @dataclass
-class Served:
+class ServedApp:
     """The address of an application, and the requests that reached it by ASGI."""
 
     app: FindFastPath
     state: ServerState = field(default_factory=ServerState)
     by_asgi: list[str] = field(default_factory=list)
     port: int = 0
-    heard_bytes: int = 0
+    received_bytes: int = 0
 
     @property
     def url(self) -> str:
@@ -50,58 +50,60 @@ class Served:
         self.by_asgi.append(f"{scope['method']} {scope['path']}")
         await self.app(scope, receive, send)
 
-    async def told(self, packets: Sequence[bytes], *, in_turn: bool = False) -> bytes:
+    async def send_all(self, packets: Sequence[bytes], *, in_turn: bool = False) -> bytes:
         """Everything the server sends until it closes the connection.
 
         Each packet is received before the next is sent; with `in_turn` it is also answered.
         """
         async with asyncio.timeout(WITHIN_S):
             reader, writer = await asyncio.open_connection(HOST, self.port)
-            told = asyncio.ensure_future(reader.read())
+            send_all = asyncio.ensure_future(reader.read())
             for packet in packets:
-                heard_bytes = self.heard_bytes + len(packet)
+                received_bytes = self.received_bytes + len(packet)
                 writer.write(packet)
-                await until(partial(self._has_heard, heard_bytes, told, in_turn))
-            said = await told
+                await until(partial(self._has_received, received_bytes, send_all, in_turn))
+            output = await send_all
             writer.close()
             await writer.wait_closed()
-            return said
+            return output
 
-    def _has_heard(self, heard_bytes: int, told: "asyncio.Future[bytes]", in_turn: bool) -> bool:
-        return told.done() or (self.heard_bytes >= heard_bytes and not (in_turn and self.is_busy))
+    def _has_received(self, received_bytes: int, send_all: "asyncio.Future[bytes]", in_turn: bool) -> bool:
+        return send_all.done() or (self.received_bytes >= received_bytes and not (in_turn and self.is_busy))
 
 
 @asynccontextmanager
-async def served(app: FindFastPath, *, in_connection: bool, keep_alive_s: int = KEEP_ALIVE_S) -> AsyncIterator[Served]:
+async def served(
+    app: FindFastPath, *, in_connection: bool, keep_alive_s: int = KEEP_ALIVE_S
+) -> AsyncIterator[ServedApp]:
     """uvicorn without its main loop, which would take 0.1 s to end."""
-    made = Served(app)
-    made.state.default_headers = [(b"date", b"today"), (b"server", b"uvicorn")]
+    served_app = ServedApp(app)
+    served_app.state.default_headers = [(b"date", b"today"), (b"server", b"uvicorn")]
     http: Any = partial(FindConnection, app) if in_connection else HttpToolsProtocol
     config = uvicorn.Config(
-        made, http=http, log_config=None, access_log=False, lifespan="off", timeout_keep_alive=keep_alive_s
+        served_app, http=http, log_config=None, access_log=False, lifespan="off", timeout_keep_alive=keep_alive_s
     )
     config.load()
 
     def connection() -> asyncio.Protocol:
-        protocol: HttpToolsProtocol = http(config=config, server_state=made.state, app_state={})
-        hear = protocol.data_received
+        protocol: HttpToolsProtocol = http(config=config, server_state=served_app.state, app_state={})
+        receive = protocol.data_received
 
         def data_received(data: bytes) -> None:
-            hear(data)
-            made.heard_bytes += len(data)
+            receive(data)
+            served_app.received_bytes += len(data)
 
         protocol.data_received = data_received  # type: ignore[method-assign]
         return protocol
 
     server = await asyncio.get_running_loop().create_server(connection, HOST, 0)
-    made.port = server.sockets[0].getsockname()[1]
+    served_app.port = server.sockets[0].getsockname()[1]
     try:
-        yield made
+        yield served_app
     finally:
         server.close()
-        for each in list(made.state.connections):
+        for each in list(served_app.state.connections):
             each.shutdown()
-        for task in list(made.state.tasks):
+        for task in list(served_app.state.tasks):
             task.cancel()
-        await asyncio.gather(*made.state.tasks, return_exceptions=True)
+        await asyncio.gather(*served_app.state.tasks, return_exceptions=True)
         await server.wait_closed()

@@ -69,11 +69,11 @@ def figures(response: RateLimitResponse) -> tuple[int, int, int, int]:
 
 def recorded() -> Iterator[list[Step]]:
     for line in VECTORS.read_text().splitlines():
-        yield [(asked, answered) for asked, answered in json.loads(line)]
+        yield [(requested, answered) for requested, answered in json.loads(line)]
 
 
-def from_record(asked: list[int], *, key: str = "k") -> RateLimitRequest:
-    _, hits, limit, duration, algorithm, behavior, burst, created_at = asked
+def from_record(requested: list[int], *, key: str = "k") -> RateLimitRequest:
+    _, hits, limit, duration, algorithm, behavior, burst, created_at = requested
     return RateLimitRequest("n", key, hits, limit, duration, algorithm, behavior, burst, created_at=created_at)
 
 

@@ -21,19 +21,19 @@ from argosy.throttle.limits.model import Behavior, RateLimitRequest
 from tests.throttle.limits.stage import NOON_MS, OVER, UNDER, as_record, from_record, leaky, recorded, request
 
 
-def decided(bucket: Bucket | None, asked: RateLimitRequest, now_ms: int = NOON_MS) -> BucketUpdate:
-    is_calendar = asked.behavior & Behavior.DURATION_IS_GREGORIAN
-    found = calendar_interval(asked.duration, now_ms, UTC) if is_calendar else None
-    return decide(bucket, asked, now_ms=now_ms, interval=found)
+def decide_at(bucket: Bucket | None, limit_request: RateLimitRequest, now_ms: int = NOON_MS) -> BucketUpdate:
+    is_calendar = limit_request.behavior & Behavior.DURATION_IS_GREGORIAN
+    found = calendar_interval(limit_request.duration, now_ms, UTC) if is_calendar else None
+    return decide(bucket, limit_request, now_ms=now_ms, interval=found)
 
 
 def test_the_recorded_responses_are_reproduced() -> None:
     steps = 0
     for sequence in recorded():
         bucket: Bucket | None = None
-        for asked, answered in sequence:
-            bucket, response = decided(bucket, from_record(asked), asked[0])
-            assert as_record(response) == answered, (asked, bucket)
+        for limit_request, answered in sequence:
+            bucket, response = decide_at(bucket, from_record(limit_request), limit_request[0])
+            assert as_record(response) == answered, (limit_request, bucket)
             steps += 1
     assert steps > 1500
 
@@ -42,69 +42,69 @@ def test_the_recording_has_every_case() -> None:
     """The recorded steps cover every branch of the arithmetic."""
     steps = [step for sequence in recorded() for step in sequence]
     for algorithm in (0, 1):
-        asked = [(a, b) for a, b in steps if a[4] == algorithm]
-        assert {answer[0] for _, answer in asked} == {UNDER, OVER}
-        assert {answer[4] for _, answer in asked} == {0, 1}
+        limit_request = [(a, b) for a, b in steps if a[4] == algorithm]
+        assert {answer[0] for _, answer in limit_request} == {UNDER, OVER}
+        assert {answer[4] for _, answer in limit_request} == {0, 1}
         for flag in (4, 8, 32):
-            assert any(a[5] & flag for a, _ in asked)
-        assert {True, False} == {a[7] != 0 for a, _ in asked}
-        assert any(a[1] < 0 for a, _ in asked)
-        assert any(a[2] <= 0 for a, _ in asked)
-        assert any(a[6] != 0 for a, _ in asked)
+            assert any(a[5] & flag for a, _ in limit_request)
+        assert {True, False} == {a[7] != 0 for a, _ in limit_request}
+        assert any(a[1] < 0 for a, _ in limit_request)
+        assert any(a[2] <= 0 for a, _ in limit_request)
+        assert any(a[6] != 0 for a, _ in limit_request)
 
 
 def test_a_new_token_bucket_stores_its_limits() -> None:
-    assert decided(None, request(3)).bucket == TokenBucket(10, 1000, 7, NOON_MS, NOON_MS + 1000, UNDER)
+    assert decide_at(None, request(3)).bucket == TokenBucket(10, 1000, 7, NOON_MS, NOON_MS + 1000, UNDER)
 
 
 def test_a_new_leaky_bucket_stores_its_limits() -> None:
-    assert decided(None, leaky(3, burst=20)).bucket == LeakyBucket(20, 17.0, NOON_MS, NOON_MS + 1000)
+    assert decide_at(None, leaky(3, burst=20)).bucket == LeakyBucket(20, 17.0, NOON_MS, NOON_MS + 1000)
 
 
 def test_a_bucket_is_never_changed_in_place() -> None:
     bucket = TokenBucket(10, 1000, 5, NOON_MS, NOON_MS + 1000)
-    decided(bucket, request(5))
+    decide_at(bucket, request(5))
     assert bucket.remaining == 5
 
 
 def test_a_leaked_fraction_stays_on_a_query_and_is_dropped_when_all_is_consumed() -> None:
     bucket = LeakyBucket(10, 2.5, NOON_MS, NOON_MS + 1000)
-    assert decided(bucket, leaky(3)).bucket == bucket
-    taken = decided(bucket, leaky(2)).bucket
+    assert decide_at(bucket, leaky(3)).bucket == bucket
+    taken = decide_at(bucket, leaky(2)).bucket
     assert taken == LeakyBucket(10, 0.0, NOON_MS, NOON_MS + 1000)
 
 
 def test_querying_an_empty_leaky_bucket_drops_its_fraction() -> None:
     """Odd, and as upstream: no hits and no whole free hit are the same number, so the fraction is consumed."""
     bucket = LeakyBucket(10, 0.75, NOON_MS, NOON_MS + 1000)
-    assert decided(bucket, leaky(0)).bucket == LeakyBucket(10, 0.0, NOON_MS, NOON_MS + 1000)
-    assert decided(bucket, leaky(1, behavior=Behavior.DRAIN_OVER_LIMIT)).bucket == bucket
+    assert decide_at(bucket, leaky(0)).bucket == LeakyBucket(10, 0.0, NOON_MS, NOON_MS + 1000)
+    assert decide_at(bucket, leaky(1, behavior=Behavior.DRAIN_OVER_LIMIT)).bucket == bucket
 
 
 def test_a_fraction_above_the_burst_stays() -> None:
     bucket = LeakyBucket(10, 9.5, NOON_MS, NOON_MS + 1000)
-    assert decided(bucket, leaky(0), NOON_MS + 100).bucket == LeakyBucket(10, 10.5, NOON_MS + 100, NOON_MS + 1000)
-    assert decided(bucket, leaky(0), NOON_MS + 200).bucket == LeakyBucket(10, 10.0, NOON_MS + 200, NOON_MS + 1000)
+    assert decide_at(bucket, leaky(0), NOON_MS + 100).bucket == LeakyBucket(10, 10.5, NOON_MS + 100, NOON_MS + 1000)
+    assert decide_at(bucket, leaky(0), NOON_MS + 200).bucket == LeakyBucket(10, 10.0, NOON_MS + 200, NOON_MS + 1000)
 
 
 def test_a_new_burst_of_just_what_remains_leaves_the_fraction() -> None:
     bucket = LeakyBucket(10, 5.5, NOON_MS, NOON_MS + 1000)
-    assert decided(bucket, leaky(0, burst=5)).bucket == LeakyBucket(5, 5.5, NOON_MS, NOON_MS + 1000)
-    assert decided(bucket, leaky(0, burst=6)).bucket == LeakyBucket(6, 6.0, NOON_MS, NOON_MS + 1000)
+    assert decide_at(bucket, leaky(0, burst=5)).bucket == LeakyBucket(5, 5.5, NOON_MS, NOON_MS + 1000)
+    assert decide_at(bucket, leaky(0, burst=6)).bucket == LeakyBucket(6, 6.0, NOON_MS, NOON_MS + 1000)
 
 
 def test_a_calendar_bucket_of_an_old_request_ends_earlier_by_its_age() -> None:
-    asked = leaky(1, duration=0, behavior=Behavior.DURATION_IS_GREGORIAN, created_at=NOON_MS - 5000)
-    first = decided(None, asked, NOON_MS + 10_000).bucket
+    limit_request = leaky(1, duration=0, behavior=Behavior.DURATION_IS_GREGORIAN, created_at=NOON_MS - 5000)
+    first = decide_at(None, limit_request, NOON_MS + 10_000).bucket
     assert first == LeakyBucket(10, 9.0, NOON_MS - 5000, NOON_MS - 5000 + 49_999)
-    second = decided(first, asked, NOON_MS + 20_000).bucket
+    second = decide_at(first, limit_request, NOON_MS + 20_000).bucket
     assert second == LeakyBucket(10, 8.0, NOON_MS - 5000, NOON_MS - 5000 + 39_999)
 
 
 def test_time_too_short_for_one_hit_is_not_lost() -> None:
     bucket = LeakyBucket(10, 2.0, NOON_MS, NOON_MS + 1000)
-    assert decided(bucket, leaky(0), NOON_MS + 99).bucket == bucket
-    assert decided(bucket, leaky(0), NOON_MS + 150).bucket == LeakyBucket(10, 3.5, NOON_MS + 150, NOON_MS + 1000)
+    assert decide_at(bucket, leaky(0), NOON_MS + 99).bucket == bucket
+    assert decide_at(bucket, leaky(0), NOON_MS + 150).bucket == LeakyBucket(10, 3.5, NOON_MS + 150, NOON_MS + 1000)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_no_window_lets_more_through_than_its_algorithm_promises(
         now_ms += pause
         if bucket is None or bucket.expire_at < now_ms:
             passed, began = 0, now_ms
-        bucket, response = decided(bucket, request(wanted, limit, window_ms, algorithm=algorithm), now_ms)
+        bucket, response = decide_at(bucket, request(wanted, limit, window_ms, algorithm=algorithm), now_ms)
         passed += wanted if response.status == UNDER else 0
         leaked = (now_ms - began) * limit / window_ms if algorithm else 0
         assert passed <= limit + leaked + 1e-6

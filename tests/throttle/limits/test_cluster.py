@@ -94,10 +94,10 @@ async def test_a_node_of_a_cluster_is_no_server_for_all(nodes: list[Valkey], clo
 
 async def test_an_unreachable_cluster_is_unavailable_and_its_login_is_not_printed(clock: HandClock) -> None:
     limiter = RedisLimiter(f"redis+cluster://user:hidden@127.0.0.1:{free_port()}", clock=clock)
-    with pytest.raises(Unavailable, match="check that it is running") as told:
+    with pytest.raises(Unavailable, match="check that it is running") as caught:
         await limiter.check([request(1)])
     await limiter.close()
-    assert "hidden" not in str(told.value)
+    assert "hidden" not in str(caught.value)
 
 
 def test_a_wrong_port_is_refused_at_once() -> None:

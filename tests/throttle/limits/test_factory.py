@@ -44,7 +44,7 @@ async def test_a_file_is_relative_with_three_slashes_and_absolute_with_four(
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "message"),
     [
         ("sqlit:///x.db", "did you mean sqlite://"),
         ("memory", "unknown limiter 'memory'"),
@@ -53,8 +53,8 @@ async def test_a_file_is_relative_with_three_slashes_and_absolute_with_four(
         ("grpc://", "expected host:port"),
     ],
 )
-async def test_any_other_url_is_an_error(url: str, told: str) -> None:
-    with pytest.raises(Invalid, match=told):
+async def test_any_other_url_is_an_error(url: str, message: str) -> None:
+    with pytest.raises(Invalid, match=message):
         await open_limiter(url, clock=SystemClock())
 
 

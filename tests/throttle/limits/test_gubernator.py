@@ -59,11 +59,11 @@ async def call(server: LimitsServer, method: str, message: bytes) -> bytes:
 
 
 def test_the_bytes_of_a_request_are_those_of_gubernators_field_numbers() -> None:
-    asked = RateLimitRequest("n", "k", 1, 10, 1000, 1, 44, 20, {"a": "b"}, 5)
+    sent = RateLimitRequest("n", "k", 1, 10, 1000, 1, 44, 20, {"a": "b"}, 5)
     inner = b"\x0a\x01n\x12\x01k\x18\x01\x20\x0a\x28\xe8\x07\x30\x01\x38\x2c\x40\x14\x4a\x06\x0a\x01a\x12\x01b\x50\x05"
-    batch = to_batch([asked])
+    batch = to_batch([sent])
     assert batch.SerializeToString() == b"\x0a" + bytes([len(inner)]) + inner
-    assert from_batch(batch) == [asked]
+    assert from_batch(batch) == [sent]
 
 
 def test_a_request_without_a_time_leaves_the_field_out() -> None:

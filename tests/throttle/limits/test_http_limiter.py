@@ -15,7 +15,7 @@ from argosy.throttle.limits.model import RateLimitResponse
 from tests.servers.valkey import free_port
 from tests.throttle.limits.stage import HOST, PATIENCE_S, HandClock, request, served_http
 
-Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 def reply(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
@@ -23,7 +23,7 @@ def reply(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
     return "\r\n".join(lines).encode() + body
 
 
-async def heard(reader: asyncio.StreamReader) -> bytes:
+async def read_request(reader: asyncio.StreamReader) -> bytes:
     """Reads one complete request."""
     head = await reader.readuntil(b"\r\n\r\n")
     (length,) = [int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")]
@@ -31,7 +31,7 @@ async def heard(reader: asyncio.StreamReader) -> bytes:
 
 
 @asynccontextmanager
-async def talking(talk: Talk) -> AsyncIterator[str]:
+async def scripted_server(script: Script) -> AsyncIterator[str]:
     """A server with scripted answers."""
     talks: set[asyncio.Task[None]] = set()
 
@@ -40,7 +40,7 @@ async def talking(talk: Talk) -> AsyncIterator[str]:
         assert task is not None
         talks.add(task)
         try:
-            await talk(reader, writer)
+            await script(reader, writer)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
@@ -56,24 +56,24 @@ async def talking(talk: Talk) -> AsyncIterator[str]:
     await server.wait_closed()
 
 
-def saying(answer: bytes) -> Talk:
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+def answer_all(answer: bytes) -> Script:
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
-            await heard(reader)
+            await read_request(reader)
             writer.write(answer)
 
-    return talk
+    return script
 
 
 async def test_a_connection_is_used_again() -> None:
     connections = 0
 
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal connections
         connections += 1
-        await saying(reply(wire.write_responses([RateLimitResponse(remaining=5)])))(reader, writer)
+        await answer_all(reply(wire.write_responses([RateLimitResponse(remaining=5)])))(reader, writer)
 
-    async with talking(talk) as url:
+    async with scripted_server(script) as url:
         client = HttpLimiter(url, call_timeout_s=PATIENCE_S)
         answers = [(await client.check([request(1)]))[0].remaining for _ in range(20)]
         await client.close()
@@ -85,14 +85,14 @@ async def test_a_connection_is_used_again() -> None:
 async def test_a_server_that_closes_after_each_answer_is_reconnected(headers: tuple[str, ...]) -> None:
     gone = asyncio.Event()
 
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await heard(reader)
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
         writer.write(reply(wire.write_responses([RateLimitResponse(remaining=5)]), "200 OK", *headers))
         writer.close()
         await writer.wait_closed()
         gone.set()
 
-    async with talking(talk) as url:
+    async with scripted_server(script) as url:
         client = HttpLimiter(url, call_timeout_s=PATIENCE_S)
         for _ in range(12):
             assert (await client.check([request(1)]))[0].remaining == 5
@@ -105,14 +105,14 @@ async def test_an_answer_in_chunks_is_read() -> None:
     body = wire.write_responses([RateLimitResponse(remaining=5)])
     chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (body[:9], body[9:])) + b"0\r\n\r\n"
     answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + chunks
-    async with talking(saying(answer)) as url:
+    async with scripted_server(answer_all(answer)) as url:
         client = HttpLimiter(url, call_timeout_s=PATIENCE_S)
         assert await client.check([request(1)]) == [RateLimitResponse(remaining=5)]
         await client.close()
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind", "told"),
+    ("answer", "kind", "message"),
     [
         (reply(wire.write_error(11, "too many"), "400 Bad Request"), Invalid, "rejected the batch: too many"),
         (reply(wire.write_error(14, "gone"), "503 Service Unavailable"), Unavailable, "returned 503.*gone"),
@@ -125,21 +125,21 @@ async def test_an_answer_in_chunks_is_read() -> None:
         (b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{", Unavailable, "the response ends 98 bytes too early"),
     ],
 )
-async def test_an_invalid_answer_is_reported(answer: bytes, kind: type[Exception], told: str) -> None:
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await heard(reader)
+async def test_an_invalid_answer_is_reported(answer: bytes, kind: type[Exception], message: str) -> None:
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
         writer.write(answer)
 
-    async with talking(talk) as url:
+    async with scripted_server(script) as url:
         client = HttpLimiter(url, call_timeout_s=PATIENCE_S)
-        with pytest.raises(kind, match=told):
+        with pytest.raises(kind, match=message):
             await client.check([request(1)])
         await client.close()
 
 
 async def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "REPLY_BYTES_MAX", 1000)
-    async with talking(saying(reply(b" " * 1001))) as url:
+    async with scripted_server(answer_all(reply(b" " * 1001))) as url:
         client = HttpLimiter(url, call_timeout_s=PATIENCE_S)
         with pytest.raises(Unavailable, match="the response is larger than 1000 bytes"):
             await client.check([request(1)])
@@ -149,12 +149,12 @@ async def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> 
 async def test_a_silent_server_times_out() -> None:
     hung_up = asyncio.Event()
 
-    async def talk(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
-        await heard(reader)
+    async def script(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await read_request(reader)
         assert await reader.read() == b""
         hung_up.set()
 
-    async with talking(talk) as url:
+    async with scripted_server(script) as url:
         client = HttpLimiter(url, call_timeout_s=0.2)
         with pytest.raises(Unavailable, match=r"timed out after 0\.2 s; the hits may or may not have been counted"):
             await client.check([request(1)])
@@ -165,12 +165,12 @@ async def test_a_silent_server_times_out() -> None:
 async def test_closing_ends_a_call_under_way() -> None:
     waiting = asyncio.Event()
 
-    async def talk(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
-        await heard(reader)
+    async def script(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await read_request(reader)
         waiting.set()
         await reader.read()
 
-    async with talking(talk) as url:
+    async with scripted_server(script) as url:
         client = HttpLimiter(url, call_timeout_s=PATIENCE_S)
         call = asyncio.create_task(client.check([request(1)]))
         await asyncio.wait_for(waiting.wait(), PATIENCE_S)
@@ -184,12 +184,12 @@ async def test_closing_ends_a_call_under_way() -> None:
 async def test_a_cancelled_call_is_cancelled() -> None:
     waiting = asyncio.Event()
 
-    async def talk(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
-        await heard(reader)
+    async def script(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await read_request(reader)
         waiting.set()
         await reader.read()
 
-    async with talking(talk) as url:
+    async with scripted_server(script) as url:
         client = HttpLimiter(url, call_timeout_s=PATIENCE_S)
         call = asyncio.create_task(client.check([request(1)]))
         await asyncio.wait_for(waiting.wait(), PATIENCE_S)
@@ -209,11 +209,11 @@ async def test_an_address_without_a_listener_is_unavailable() -> None:
 
 
 async def test_a_server_that_is_not_healthy_is_unavailable(clock: HandClock) -> None:
-    class Sick(MemoryLimiter):
+    class UnavailableLimiter(MemoryLimiter):
         async def ping(self) -> None:
             raise Unavailable("the store is unreachable")
 
-    async with served_http(Sick(clock=clock)) as url:
+    async with served_http(UnavailableLimiter(clock=clock)) as url:
         client = HttpLimiter(url, call_timeout_s=PATIENCE_S)
         with pytest.raises(Unavailable, match="is unhealthy: the store is unreachable"):
             await client.ping()

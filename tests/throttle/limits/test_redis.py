@@ -79,7 +79,7 @@ def namespace() -> str:
     return f"test-{secrets.token_hex(6)}"
 
 
-class Twins:
+class LimiterPair:
     """One event loop, one connection, and both limiters: what hypothesis calls again and again."""
 
     def __init__(self, url: str) -> None:
@@ -101,10 +101,10 @@ class Twins:
         table, found = BucketTable(), []
         for pause, drawn in steps:
             self._clock.ms += pause
-            asked = replace(drawn, unique_key=f"{self._example}-{drawn.unique_key}")
-            given, wanted = await self._limiter.check([asked]), table.answer([asked], self._clock.ms)
+            sent = replace(drawn, unique_key=f"{self._example}-{drawn.unique_key}")
+            given, wanted = await self._limiter.check([sent]), table.answer([sent], self._clock.ms)
             if given != wanted:
-                found.append((asked, given, wanted))
+                found.append((sent, given, wanted))
         for key, bucket in table._buckets.items():
             line = await self._admin.get(f"twins:limit:{key}")
             if bucket.expire_at >= self._clock.ms and (line is None or decode_bucket(line) != bucket):
@@ -118,8 +118,8 @@ class Twins:
 
 
 @pytest.fixture
-def twins(limits_valkey: Valkey) -> Iterator[Twins]:
-    both = Twins(limits_valkey.url)
+def limiters(limits_valkey: Valkey) -> Iterator[LimiterPair]:
+    both = LimiterPair(limits_valkey.url)
     yield both
     both.close()
 
@@ -127,9 +127,9 @@ def twins(limits_valkey: Valkey) -> Iterator[Twins]:
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 def test_any_sequence_is_answered_and_stored_as_in_memory(
-    twins: Twins, steps: list[tuple[int, RateLimitRequest]]
+    limiters: LimiterPair, steps: list[tuple[int, RateLimitRequest]]
 ) -> None:
-    assert twins.differences(steps) == []
+    assert limiters.differences(steps) == []
 
 
 async def test_time_is_the_servers(limiter: RedisLimiter, admin: Redis) -> None:
@@ -143,8 +143,8 @@ async def test_a_process_with_a_wrong_clock_uses_the_servers_calendar(limits_val
     """Its assumed date is rejected, nothing is counted, and it retries with the server's date."""
     astray = HandClock(NOON_MS + 400 * 86_400_000)
     limiter = RedisLimiter(limits_valkey.url, clock=astray, namespace=secrets.token_hex(6), call_timeout_s=PATIENCE_S)
-    asked = [request(1, duration=5, behavior=GREGORIAN, key=key) for key in "ab"] + [request(1, key="c")]
-    answers = await limiter.check(asked)
+    sent = [request(1, duration=5, behavior=GREGORIAN, key=key) for key in "ab"] + [request(1, key="c")]
+    answers = await limiter.check(sent)
     await limiter.close()
     server = datetime.fromtimestamp((await admin.time())[0], UTC)
     end = datetime(server.year + 1, 1, 1, tzinfo=UTC) - timedelta(milliseconds=1)

@@ -44,8 +44,8 @@ async def test_a_store_that_there_is_not_is_refused(clock: HandClock) -> None:
     ],
 )
 def test_impossible_settings_are_reported(settings: LimitSettings, fault: str) -> None:
-    (told,) = settings.check()
-    assert fault in told
+    (problem,) = settings.check()
+    assert fault in problem
 
 
 def test_the_defaults_are_sound() -> None:

@@ -93,14 +93,14 @@ async def test_the_buckets_used_last_survive_a_smaller_bound(path: Path, clock: 
 def test_a_killed_process_loses_no_answered_request(path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", COUNTING, str(path)], stdout=subprocess.PIPE) as counting:
         assert counting.stdout is not None
-        told = [int(counting.stdout.readline()) for _ in range(50)]
+        printed = [int(counting.stdout.readline()) for _ in range(50)]
         os.kill(counting.pid, signal.SIGKILL)
-        told += [int(line) for line in counting.stdout.read().split(b"\n")[:-1]]
+        printed += [int(line) for line in counting.stdout.read().split(b"\n")[:-1]]
     file = BucketFile(path)
     ((_, bucket),) = file.rows()
     file.close()
     assert isinstance(bucket, TokenBucket)
-    assert told[-1] - 1 <= bucket.remaining <= told[-1]  # one more hit may have been written and not printed
+    assert printed[-1] - 1 <= bucket.remaining <= printed[-1]  # one more hit may have been written and not printed
 
 
 async def test_callers_at_once_share_a_write(path: Path, clock: HandClock, monkeypatch: pytest.MonkeyPatch) -> None:

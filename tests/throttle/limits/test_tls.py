@@ -20,7 +20,7 @@ from tests.throttle.limits.stage import HOST, PATIENCE_S, HandClock, request, se
 
 
 @dataclass(frozen=True)
-class Papers:
+class Certificates:
     """A server's certificate, and two authorities a client may trust: the signer, and an unrelated one."""
 
     certificate: bytes
@@ -30,21 +30,23 @@ class Papers:
 
 
 @pytest.fixture(scope="module")
-def papers() -> Papers:
+def certificates() -> Certificates:
     authority = Authority("the authority of these tests")
-    return Papers(*authority.issue_certificate(), authority.pem, Authority("a stranger").pem)
+    return Certificates(*authority.issue_certificate(), authority.pem, Authority("a stranger").pem)
 
 
-async def test_http_trusts_the_given_authority_only(papers: Papers, clock: HandClock, tmp_path: Path) -> None:
-    (tmp_path / "both.pem").write_bytes(papers.certificate + papers.key)
+async def test_http_trusts_the_given_authority_only(
+    certificates: Certificates, clock: HandClock, tmp_path: Path
+) -> None:
+    (tmp_path / "both.pem").write_bytes(certificates.certificate + certificates.key)
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     server.load_cert_chain(tmp_path / "both.pem")
     async with served_http(MemoryLimiter(clock=clock), tls=server) as url:
-        trusting = ssl.create_default_context(cadata=papers.authority.decode())
+        trusting = ssl.create_default_context(cadata=certificates.authority.decode())
         knowing = HttpLimiter(url, call_timeout_s=PATIENCE_S, tls=trusting)
         answers = [(await knowing.check([request(1)]))[0].remaining for _ in range(3)]
         await knowing.close()
-        for tls in (None, ssl.create_default_context(cadata=papers.stranger.decode())):
+        for tls in (None, ssl.create_default_context(cadata=certificates.stranger.decode())):
             wary = HttpLimiter(url, call_timeout_s=PATIENCE_S, tls=tls)
             with pytest.raises(Unavailable, match="certificate verify failed"):
                 await wary.check([request(1)])
@@ -52,17 +54,17 @@ async def test_http_trusts_the_given_authority_only(papers: Papers, clock: HandC
     assert answers == [9, 8, 7]
 
 
-async def test_grpc_trusts_the_given_authority_only(papers: Papers, clock: HandClock) -> None:
-    credentials = grpc.ssl_server_credentials([(papers.key, papers.certificate)])
+async def test_grpc_trusts_the_given_authority_only(certificates: Certificates, clock: HandClock) -> None:
+    credentials = grpc.ssl_server_credentials([(certificates.key, certificates.certificate)])
     server = await LimitsServer.start(MemoryLimiter(clock=clock), f"{HOST}:0", credentials=credentials)
     address = f"{HOST}:{server.port}"
     knowing = GrpcLimiter(
-        address, credentials=grpc.ssl_channel_credentials(papers.authority), call_timeout_s=PATIENCE_S
+        address, credentials=grpc.ssl_channel_credentials(certificates.authority), call_timeout_s=PATIENCE_S
     )
     answers = [(await knowing.check([request(1)]))[0].remaining for _ in range(3)]
     await knowing.ping()
     await knowing.close()
-    for wrong in (grpc.ssl_channel_credentials(papers.stranger), None):
+    for wrong in (grpc.ssl_channel_credentials(certificates.stranger), None):
         wary = GrpcLimiter(address, credentials=wrong, call_timeout_s=PATIENCE_S)
         with pytest.raises(Unavailable, match="returned unavailable"):
             await wary.check([request(1)])

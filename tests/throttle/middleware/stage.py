@@ -194,7 +194,7 @@ QUIET = tuple(f"quiet-{n}" for n in range(6))
 NOISY = "noisy"
 
 
-def crowd(browser: Browser, seconds: int) -> dict[str, list[int]]:
+def run_noisy_clients(browser: Browser, seconds: int) -> dict[str, list[int]]:
     """The statuses per client: six send one request a second, one sends twelve, and the capacity is eight."""
     random = seeded_random(7)
     seen: dict[str, list[int]] = {client: [] for client in (*QUIET, NOISY)}

@@ -37,7 +37,7 @@ def wsgi(path: str = "/", *, address: str | None = "192.0.2.1", **headers: str) 
     return WsgiRequest(environ | {f"HTTP_{name.upper()}": value for name, value in headers.items()})
 
 
-def found(extract: Extractor, path: str = "/", *, address: str | None = "192.0.2.1", **headers: str) -> Any:
+def client_id(extract: Extractor, path: str = "/", *, address: str | None = "192.0.2.1", **headers: str) -> Any:
     """The id, which is the same for ASGI and WSGI requests."""
     ids = [extract(kind(path, address=address, **headers)) for kind in (asgi, wsgi)]
     assert ids[0] == ids[1]
@@ -45,9 +45,9 @@ def found(extract: Extractor, path: str = "/", *, address: str | None = "192.0.2
 
 
 def test_a_header_names_the_client() -> None:
-    assert found(by_header("X-Client"), x_client="acme") == "header:x-client:acme"
-    assert found(by_header("X-Client")) is None
-    assert found(by_header("X-Client"), x_client="") is None
+    assert client_id(by_header("X-Client"), x_client="acme") == "header:x-client:acme"
+    assert client_id(by_header("X-Client")) is None
+    assert client_id(by_header("X-Client"), x_client="") is None
 
 
 def test_a_header_given_twice_counts_as_both() -> None:
@@ -56,26 +56,26 @@ def test_a_header_given_twice_counts_as_both() -> None:
 
 
 def test_an_api_key_is_identified_by_its_digest_only() -> None:
-    client = found(by_api_key(), authorization="Bearer hunter2")
+    client = client_id(by_api_key(), authorization="Bearer hunter2")
     assert client.startswith("key:")
     assert "hunter2" not in client
-    assert client == found(by_api_key(), authorization="bearer  hunter2")
-    assert client != found(by_api_key(), authorization="Bearer hunter3")
-    assert client != found(by_api_key(secret=b"s"), authorization="Bearer hunter2")
-    assert found(by_api_key()) is None
+    assert client == client_id(by_api_key(), authorization="bearer  hunter2")
+    assert client != client_id(by_api_key(), authorization="Bearer hunter3")
+    assert client != client_id(by_api_key(secret=b"s"), authorization="Bearer hunter2")
+    assert client_id(by_api_key()) is None
 
 
 def test_an_api_key_in_a_header_of_its_own_has_no_scheme() -> None:
-    keys = {found(by_api_key("x-api-key"), x_api_key=key) for key in ("one key", "two key", "key")}
+    keys = {client_id(by_api_key("x-api-key"), x_api_key=key) for key in ("one key", "two key", "key")}
     assert len(keys) == 3
 
 
 def test_a_key_of_any_length_may_be_the_secret() -> None:
-    assert found(by_api_key(secret=b"x" * 500), authorization="a") != found(by_api_key(), authorization="a")
+    assert client_id(by_api_key(secret=b"x" * 500), authorization="a") != client_id(by_api_key(), authorization="a")
 
 
 def test_without_proxies_a_forwarded_header_is_ignored() -> None:
-    assert found(by_address(), x_forwarded_for="203.0.113.9") == "address:192.0.2.1"
+    assert client_id(by_address(), x_forwarded_for="203.0.113.9") == "address:192.0.2.1"
 
 
 @pytest.mark.parametrize(
@@ -96,50 +96,50 @@ def test_without_proxies_a_forwarded_header_is_ignored() -> None:
     ],
 )
 def test_only_entries_of_trusted_proxies_are_used(proxies: int, forwarded: str, client: str) -> None:
-    assert found(by_address(proxies), x_forwarded_for=forwarded) == f"address:{client}"
+    assert client_id(by_address(proxies), x_forwarded_for=forwarded) == f"address:{client}"
 
 
 def test_an_ipv6_client_is_its_network() -> None:
-    assert found(by_address(), address="2001:db8::1") == found(by_address(), address="2001:db8::ffff:2")
-    assert found(by_address(), address="2001:db8::1") != found(by_address(), address="2001:db8:0:1::1")
-    assert found(by_address(ipv6_prefix=128), address="2001:db8::1") == "address:2001:db8::1/128"
+    assert client_id(by_address(), address="2001:db8::1") == client_id(by_address(), address="2001:db8::ffff:2")
+    assert client_id(by_address(), address="2001:db8::1") != client_id(by_address(), address="2001:db8:0:1::1")
+    assert client_id(by_address(ipv6_prefix=128), address="2001:db8::1") == "address:2001:db8::1/128"
 
 
 def test_on_a_unix_socket_the_address_comes_from_a_proxy_only() -> None:
-    assert found(by_address(), address=None) is None
-    assert found(by_address(1), address=None, x_forwarded_for="203.0.113.9") == "address:203.0.113.9"
+    assert client_id(by_address(), address=None) is None
+    assert client_id(by_address(1), address=None, x_forwarded_for="203.0.113.9") == "address:203.0.113.9"
 
 
 @given(st.text(st.characters(codec="latin-1", exclude_characters=",\r\n"), max_size=200))
 def test_entries_a_client_adds_before_the_proxy_change_nothing(written: str) -> None:
-    assert found(by_address(1), x_forwarded_for=f"{written},203.0.113.9") == "address:203.0.113.9"
+    assert client_id(by_address(1), x_forwarded_for=f"{written},203.0.113.9") == "address:203.0.113.9"
 
 
 def test_a_path_names_the_tenant() -> None:
-    assert found(by_path(), "/acme/users/7") == "path:/acme"
-    assert found(by_path(2), "/acme/users/7") == "path:/acme/users"
-    assert found(by_path(2), "/acme") == "path:/acme"
-    assert found(by_path(), "/grün/x") == "path:/grün"
-    assert found(by_path(), "/") is None
+    assert client_id(by_path(), "/acme/users/7") == "path:/acme"
+    assert client_id(by_path(2), "/acme/users/7") == "path:/acme/users"
+    assert client_id(by_path(2), "/acme") == "path:/acme"
+    assert client_id(by_path(), "/grün/x") == "path:/grün"
+    assert client_id(by_path(), "/") is None
 
 
 def test_the_first_extractor_with_an_id_decides() -> None:
     either = first_of(by_header("x-client"), by_address())
-    assert found(either, x_client="acme") == "header:x-client:acme"
-    assert found(either) == "address:192.0.2.1"
-    assert found(first_of(by_header("x-client"))) is None
+    assert client_id(either, x_client="acme") == "header:x-client:acme"
+    assert client_id(either) == "address:192.0.2.1"
+    assert client_id(first_of(by_header("x-client"))) is None
 
 
 def test_combined_extractors_need_every_id() -> None:
     both = all_of(by_header("a"), by_header("b"))
-    assert found(both, a="1") is None
-    assert found(both, a="1", b="2") is not None
+    assert client_id(both, a="1") is None
+    assert client_id(both, a="1", b="2") is not None
 
 
 @given(*[st.text(st.characters(codec="ascii", categories=["L", "N", "P"]), min_size=1, max_size=9)] * 4)
 def test_no_two_clients_are_one_because_their_parts_read_the_same(a: str, b: str, c: str, d: str) -> None:
     both = all_of(by_header("a"), by_header("b"))
-    assert (found(both, a=a, b=b) == found(both, a=c, b=d)) == ((a, b) == (c, d))
+    assert (client_id(both, a=a, b=b) == client_id(both, a=c, b=d)) == ((a, b) == (c, d))
 
 
 def test_a_function_of_ones_own_is_an_extractor() -> None:

@@ -31,7 +31,7 @@ from tests.throttle.middleware.stage import (
     asgi_server,
     blame,
     blamed,
-    crowd,
+    run_noisy_clients,
     served_part,
     throttle_of,
     wsgi_server,
@@ -78,11 +78,11 @@ def test_a_noisy_client_is_throttled_and_the_others_are_served(
     serve: Callable[[Resource, FairThrottle | None], Served],
 ) -> None:
     with serve(Resource(HandClock(), per_s=8), None) as browser:
-        unfair = crowd(browser, 20)
+        unfair = run_noisy_clients(browser, 20)
     clock = HandClock()
     throttle = throttle_of(clock)
     with serve(Resource(clock, per_s=8), throttle) as browser:
-        fair = crowd(browser, 40)
+        fair = run_noisy_clients(browser, 40)
     assert served_part(unfair, QUIET, last_s=20) < 0.55, "without a throttle all clients fail alike"
     assert served_part(fair, QUIET, last_s=30) > 0.75
     assert served_part(fair, [NOISY], last_s=30, per_s=12) < 0.3
@@ -160,15 +160,15 @@ def streaming_wsgi(gone: threading.Event) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("serve", "door", "streaming"),
+    ("serve", "middleware", "streaming"),
     [(asgi_server, FairAdmission, streaming_asgi), (wsgi_server, WsgiFairAdmission, streaming_wsgi)],
     ids=["asgi", "wsgi"],
 )
-def test_a_request_whose_client_disconnects_is_not_reported(serve: Any, door: Any, streaming: Any) -> None:
+def test_a_request_whose_client_disconnects_is_not_reported(serve: Any, middleware: Any, streaming: Any) -> None:
     client, gone = "address:127.0.0.1", threading.Event()
     throttle = throttle_of()
     throttle.report(client, Outcome.FAILURE)
-    with serve(door(streaming(gone), throttle)) as browser:
+    with serve(middleware(streaming(gone), throttle)) as browser:
         with socket.create_connection((HOST, browser.port), timeout=PATIENCE_S) as connection:
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
             assert connection.recv(1)

@@ -198,17 +198,17 @@ def test_each_client_has_a_quota() -> None:
 
 @pytest.mark.parametrize(("admits", "status"), [(True, 200), (False, 503)])
 def test_without_its_limiter_requests_pass_or_are_rejected_as_configured(admits: bool, status: int) -> None:
-    class Away:
+    class UnavailableLimiter:
         calls = 0
 
         def check_now(self, requests: Any) -> Any:
             self.calls += 1
             raise Unavailable("gone")
 
-    away = Away()
-    app = WsgiLimitAdmission(answering("200 OK"), away, TWO, admits_when_unreachable=admits, clock=HandClock())
+    unavailable = UnavailableLimiter()
+    app = WsgiLimitAdmission(answering("200 OK"), unavailable, TWO, admits_when_unreachable=admits, clock=HandClock())
     assert [play(app)[0] for _ in range(3)] == [status] * 3
-    assert away.calls == 1
+    assert unavailable.calls == 1
 
 
 def test_a_limiter_in_redis_can_be_used_without_an_event_loop() -> None:

@@ -70,13 +70,13 @@ def pour(piece: bytes, **headers: str) -> Answer:
 
 
 @dataclass
-class Liar:
+class MaliciousPublisher:
     """`answers` are by path, each list is consumed except its last element; a path without a list is 404."""
 
     host: str
     port: int = 0
     answers: dict[str, list[Answer]] = field(default_factory=dict)
-    asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
@@ -88,7 +88,7 @@ class Liar:
         return f"/ip4/{self.host}/tcp/{self.port}/http"
 
     def paths(self) -> list[str]:
-        return [path for path, _ in self.asked]
+        return [path for path, _ in self.requests]
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -104,21 +104,21 @@ class Liar:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         path = lines[0].split(" ")[1]
-        self.asked.append((path, dict(line.lower().split(": ", 1) for line in lines[1:] if line)))
+        self.requests.append((path, dict(line.lower().split(": ", 1) for line in lines[1:] if line)))
         left = self.answers.get(path, [reply(b"none\n", 404)])
         await (left.pop(0) if len(left) > 1 else left[0])(writer)
 
 
 @asynccontextmanager
-async def lying(host: str = "127.0.0.1") -> AsyncIterator[Liar]:
-    liar = Liar(host)
-    server = await asyncio.start_server(liar.handle, host, 0)
-    liar.port = server.sockets[0].getsockname()[1]
+async def malicious_publisher(host: str = "127.0.0.1") -> AsyncIterator[MaliciousPublisher]:
+    publisher = MaliciousPublisher(host)
+    server = await asyncio.start_server(publisher.handle, host, 0)
+    publisher.port = server.sockets[0].getsockname()[1]
     try:
-        yield liar
+        yield publisher
     finally:
         server.close()
-        for task in liar.tasks:
+        for task in publisher.tasks:
             task.cancel()
-        await asyncio.gather(*liar.tasks, return_exceptions=True)
+        await asyncio.gather(*publisher.tasks, return_exceptions=True)
         await server.wait_closed()
