@@ -9,7 +9,7 @@ from argosy.base import metrics
 from argosy.base.errors import Invalid
 from argosy.base.metrics import Metrics, counter, declared_metrics, gauge, histogram
 
-STARTED = counter("argosy_test_auctions_started", "auctions begun", labels=("space",))
+STARTED = counter("argosy_test_auctions_started", "auctions started", labels=("space",))
 PLAIN = counter("argosy_test_plain", "no labels")
 FREE = gauge("argosy_test_free_bytes", "memory not in use", labels=("node", "kind"))
 TOOK = histogram("argosy_test_took_seconds", "how long it took", buckets=(0.1, 1.0), labels=("op",))
@@ -91,7 +91,7 @@ def test_the_exposition_is_prometheus_text_without_created_series() -> None:
     figures.inc(STARTED, space="a")
     figures.observe(TOOK, 0.5, op="get")
     text = figures.exposition().decode()
-    assert "# HELP argosy_test_auctions_started_total auctions begun" in text
+    assert "# HELP argosy_test_auctions_started_total auctions started" in text
     assert "# TYPE argosy_test_auctions_started_total counter" in text
     assert 'argosy_test_auctions_started_total{space="a"} 1.0' in text
     assert "_created" not in text

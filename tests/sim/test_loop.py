@@ -171,7 +171,7 @@ def test_a_killed_process_does_nothing_more_not_even_its_finally_blocks(capfd: p
 
         process.spawn(stubborn())
         await asyncio.sleep(1.5)
-        process.spawn(_tick(loop, log, "never begun"))
+        process.spawn(_tick(loop, log, "never started"))
         process.kill()
         await asyncio.sleep(10)
         return list(log)

@@ -154,7 +154,7 @@ def test_skewed_clocks_are_corrected_and_delete_nothing(script: list[Act], skews
 
 @given(
     script=acts(2, size=40),
-    faults=st.lists(st.sampled_from(["away", "back", "deaf", "forget", "cut", "mend", "skew"]), max_size=12),
+    faults=st.lists(st.sampled_from(["away", "back", "deaf", "forget", "cut", "reconnect", "skew"]), max_size=12),
 )
 @settings(max_examples=60, deadline=None)
 def test_under_random_faults_probabilities_stay_valid_and_instances_converge_afterwards(
@@ -186,7 +186,7 @@ def inflict(world: World, fault: str) -> None:
             world.loses_replies = True
         case "forget":
             world.store.forget()
-        case "cut" | "mend":
+        case "cut" | "reconnect":
             first.is_cut_off = fault == "cut"
         case "skew":
             first.clock.skew_s = 4.0

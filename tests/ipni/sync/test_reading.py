@@ -40,8 +40,8 @@ HEAD = "/ipni/v1/ad/head"
 
 @pytest.fixture
 async def publisher() -> AsyncIterator[MaliciousPublisher]:
-    async with malicious_publisher() as found:
-        yield found
+    async with malicious_publisher() as running:
+        yield running
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ PLAIN = {
     "by multihash in hexadecimal": request_bytes_of(f"/multihash/{CONTENT.hex()}"),
     "by cid": request_bytes_of(CID),
     "by second hash": request_bytes_of(f"/multihash/{SECOND}"),
-    "what nobody has": request_bytes_of(MISS),
+    "unknown content": request_bytes_of(MISS),
     "no multihash": request_bytes_of("/multihash/0"),
     "no cid": request_bytes_of("/cid/nonsense"),
     "a long name": request_bytes_of("/multihash/" + "9" * 5000),
