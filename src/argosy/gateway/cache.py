@@ -19,10 +19,12 @@ _BY_CHANCE = {LimitHit.WALL_TIME, LimitHit.CANCELLED}  # another run of the same
 class SearchCache:
     """Results of one version, bounded in entries, bytes and age."""
 
-    __slots__ = ("_entries", "_get", "_ttl_s", "_version")
+    __slots__ = ("_entries", "_get", "_is_enabled", "_ttl_s", "_version")
 
     def __init__(self, *, entries_max: int, bytes_max: int, ttl_s: float) -> None:
         self._ttl_s = ttl_s
+        # Weighing a result visits each of its chunks, in vain if nothing fits anyway.
+        self._is_enabled = min(entries_max, bytes_max, ttl_s) > 0
         self._version: Version | None = None
         self._entries: Cache[Hashable, SearchResult] = Cache(entries_max=entries_max, bytes_max=bytes_max)
         self._get = self._entries.get  # bound once: every query reads the cache
@@ -43,7 +45,7 @@ class SearchCache:
         """Store a result computed at this version, if it is repeatable."""
         if version != self._version:
             self._move_to(version)
-        if self._ttl_s > 0 and is_repeatable(answer):
+        if self._is_enabled and is_repeatable(answer):
             self._entries.put(key, answer, size_bytes=weight_bytes(answer), expires_at=now + self._ttl_s)
 
     def _move_to(self, version: Version) -> None:
