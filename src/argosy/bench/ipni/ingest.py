@@ -106,7 +106,7 @@ async def measure_growth(bench: Bench, scratch: Path, millions: int, chunk: int,
         start_publishers("cbor", GROWTH_SEED, 1, shape) as publishers,
         start_indexer(scratch, "growth") as indexer,
     ):
-        instants = await _applied_instants(bench, indexer, publishers.chains[0])
+        instants = await _measure_apply_times(bench, indexer, publishers.chains[0])
         disk = indexer.disk_bytes() / shape.multihashes
     spans = [(after[0] - before[0], after[1] - before[1]) for before, after in pairwise(instants)]
     first, last = spans[0], spans[-min(LAST, len(spans) - 1) :]
@@ -120,7 +120,7 @@ async def measure_growth(bench: Bench, scratch: Path, millions: int, chunk: int,
     )
 
 
-async def _applied_instants(bench: Bench, indexer: IndexerProcess, chain: AnnouncedChain) -> list[Instant]:
+async def _measure_apply_times(bench: Bench, indexer: IndexerProcess, chain: AnnouncedChain) -> list[Instant]:
     """When the first advertisement was started, and when each was applied, as polled from outside."""
     instants = [(time.monotonic(), indexer.cpu_s)]
     await indexer.announce(chain, chain.ads[-1])
